@@ -1,0 +1,3 @@
+"""TaskEngine: the queue delivers, the database decides."""
+
+__version__ = "0.1.0"

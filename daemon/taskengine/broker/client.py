@@ -1,0 +1,137 @@
+"""The one home of redis-py: a client for commands, its scripts, its breaker.
+
+Guarantees: explicit time-outs and no hidden retries; whatever says "not now" (refused, timed out,
+READONLY, OOM, LOADING, MISCONF) is `BrokerUnavailable`; after one such answer the breaker spares
+callers the time-out; a script that Redis has forgotten is loaded again and runs once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.resources import files
+from typing import Any
+
+from redis import exceptions as rx
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from taskengine.config import Redis as RedisSettings
+from taskengine.errors import BrokerUnavailable
+from taskengine.runtime.clock import Clock
+from taskengine.telemetry.events import emit
+
+_CONNECTIONS = 8
+_NOT_NOW = ("OOM", "READONLY", "LOADING", "MISCONF", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "NOPERM")
+
+
+def _read_scripts() -> dict[str, tuple[str, str]]:
+    folder = files("taskengine.broker") / "lua"
+    texts = {f.name.removesuffix(".lua"): f.read_text("utf-8") for f in folder.iterdir()}
+    return {name: (text, hashlib.sha1(text.encode()).hexdigest()) for name, text in texts.items()}  # noqa: S324
+
+
+SCRIPTS = _read_scripts()
+
+
+def connect(settings: RedisSettings, *, timeout: float | None, connections: int) -> Redis:
+    """A client whose every behaviour is said: RESP2, our time-outs, no retries."""
+    pool = BlockingConnectionPool.from_url(
+        settings.url.get_secret_value(),
+        protocol=2,
+        legacy_responses=True,
+        max_connections=connections,
+        timeout=settings.timeout,
+        socket_timeout=timeout,
+        socket_connect_timeout=settings.timeout,
+        retry=Retry(NoBackoff(), 0),
+        health_check_interval=0,
+    )
+    return Redis.from_pool(pool)
+
+
+class Client:
+    """Commands and scripts behind a breaker. `on_back` is called when Redis answers again."""
+
+    def __init__(self, settings: RedisSettings, clock: Clock) -> None:
+        self.settings = settings
+        self._clock = clock
+        self._redis = connect(settings, timeout=settings.timeout, connections=_CONNECTIONS)
+        self._open_until = 0.0
+        self.away_since: float | None = None
+        self._on_back: list[Callable[[], None]] = []
+
+    def on_back(self, callback: Callable[[], None]) -> None:
+        """Have `callback()` called each time Redis is back after being away."""
+        self._on_back.append(callback)
+
+    async def script(self, name: str, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
+        """Run `lua/<name>.lua`."""
+        text, sha = SCRIPTS[name]
+
+        async def run() -> Any:
+            try:
+                return await self._execute("EVALSHA", sha, len(keys), *keys, *args)
+            except rx.NoScriptError:
+                return await self._execute("EVAL", text, len(keys), *keys, *args)
+
+        return await self.guarded(run)
+
+    async def command(self, *words: Any) -> Any:
+        """One command."""
+        return await self.guarded(lambda: self._execute(*words))
+
+    async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Several commands in one round trip, not in a transaction."""
+
+        async def run() -> list[Any]:
+            pipeline = self._redis.pipeline(transaction=False)
+            for words in commands:
+                pipeline.execute_command(*words)  # type: ignore[no-untyped-call]
+            return await pipeline.execute()
+
+        answer: list[Any] = await self.guarded(run)
+        return answer
+
+    async def _execute(self, *words: Any) -> Any:
+        return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
+
+    async def guarded(self, run: Callable[[], Awaitable[Any]]) -> Any:
+        """Run it behind the breaker, its errors translated."""
+        if not self.settings.enabled:
+            raise BrokerUnavailable("Redis is switched off ([redis] enabled = false)")
+        if self._clock.monotonic() < self._open_until:
+            raise BrokerUnavailable("Redis was away a moment ago")
+        try:
+            answer = await run()
+        except (rx.RedisError, OSError, TimeoutError) as error:
+            if not _is_not_now(error):
+                raise
+            self._trip(error)
+            raise BrokerUnavailable(f"Redis cannot serve: {type(error).__name__}: {error}") from error
+        if self.away_since is not None:
+            self._restore()
+        return answer
+
+    def _trip(self, error: Exception) -> None:
+        now = self._clock.monotonic()
+        self._open_until = now + self.settings.breaker
+        if self.away_since is None:
+            self.away_since = now
+            emit("broker.away", error=error)
+
+    def _restore(self) -> None:
+        self.away_since = None
+        emit("broker.back")
+        for callback in self._on_back:
+            callback()
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+
+def _is_not_now(error: Exception) -> bool:
+    if isinstance(error, rx.ResponseError):
+        return str(error).upper().startswith(_NOT_NOW) or any(w in str(error) for w in _NOT_NOW)
+    return True

@@ -1,0 +1,162 @@
+"""The queues in Redis: sorted sets of ids, moved by one script a step.
+
+A message is an id and nothing else; losing all of them loses nothing (see the specification's
+"Redis: what is in it, and why it can be lost"). Scores are `run_at` in µs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from taskengine.broker.client import Client
+from taskengine.broker.keys import Keys
+from taskengine.model.execution import Delivery, Reservation
+from taskengine.telemetry.events import emit
+
+BATCH = 1000  # ids a script: Lua's unpack takes some 8,000 values
+
+
+class BadEpoch(Exception):
+    """Redis was not rebuilt for the generation that we know: nothing may be reserved from it."""
+
+
+class Depth(NamedTuple):
+    """How many ids a queue has where."""
+
+    waiting: int
+    processing: int
+    delayed: int
+
+
+class Queues:
+    """The verbs on queues."""
+
+    def __init__(self, client: Client, keys: Keys, names: Sequence[str]) -> None:
+        self._client = client
+        self._keys = keys
+        self.names = tuple(names)
+
+    async def push(self, deliveries: Sequence[Delivery]) -> int:
+        """Into the queue; how many were not there yet. Pushing twice is one entry."""
+        added = 0
+        for queue, batch in _batches(deliveries):
+            keys = [self._keys.queue(queue), self._keys.delayed(queue)]
+            args = [self._keys.wake, queue, *_pairs(batch)]
+            added += await self._client.script("push", keys, args)
+        return added
+
+    async def delay(self, deliveries: Sequence[Delivery]) -> None:
+        """Out of processing, into the delayed set until their score."""
+        for queue, batch in _batches(deliveries):
+            k = self._keys
+            keys = [k.queue(queue), k.delayed(queue), k.processing(queue)]
+            await self._client.script("delay", keys, _pairs(batch))
+
+    async def reserve(
+        self, limits: Sequence[tuple[str, int]], n: int, generation: int
+    ) -> list[Reservation]:
+        """Up to `n` ids from the queues in their order, each at most its limit.
+
+        Raises `BadEpoch`. Never retried: what a lost reply had moved goes back after the grace.
+        """
+        keys = [self._keys.epoch]
+        for queue, _ in limits:
+            keys += (self._keys.queue(queue), self._keys.processing(queue))
+        args = [generation, n, *(limit for _, limit in limits)]
+        answer = await self._client.script("reserve", keys, args)
+        if answer is None:
+            raise BadEpoch
+        reserved: list[Reservation] = []
+        for (queue, _), members in zip(limits, answer, strict=True):
+            try:
+                reserved += [Reservation(int(member), queue) for member in members]
+            except ValueError:
+                reserved += await self._without_foreign(queue, members)
+        return reserved
+
+    async def _without_foreign(self, queue: str, members: Sequence[bytes]) -> list[Reservation]:
+        """Drop what is no id of ours: nobody could ever run it."""
+        good = [m for m in members if m.isdigit() and len(m) < 20]
+        bad = [m for m in members if m not in good]
+        await self._client.command("ZREM", self._keys.processing(queue), *bad)
+        emit("queue.foreign_dropped", queue=queue, count=len(bad))
+        return [Reservation(int(m), queue) for m in good]
+
+    async def ack(self, reservations: Iterable[Reservation]) -> None:
+        """Out of processing: the row is the truth from here on."""
+        ids: dict[str, list[int]] = defaultdict(list)
+        for reservation in reservations:
+            ids[reservation.queue].append(reservation.id)
+        if ids:
+            words = [("ZREM", self._keys.processing(q), *members) for q, members in ids.items()]
+            await self._client.commands(words)
+
+    async def put_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Out of processing, back into the queue by their score."""
+        await self.push(deliveries)
+        await self.ack(Reservation(d.id, d.queue) for d in deliveries)
+
+    async def promote(self, queue: str, now: int, n: int = BATCH) -> tuple[int, int | None]:
+        """Delayed → queue, what is due at `now` (µs): (how many, when the next one is due)."""
+        keys = [self._keys.delayed(queue), self._keys.queue(queue)]
+        moved, following = await self._client.script("promote", keys, [now, n, self._keys.wake, queue])
+        return moved, (int(float(following)) if following else None)
+
+    async def requeue(self, queue: str, grace: float, n: int = BATCH) -> int:
+        """Processing → queue, what was reserved longer ago than `grace` seconds: how many."""
+        keys = [self._keys.processing(queue), self._keys.queue(queue)]
+        args = [int(grace * 1_000_000), n, self._keys.wake, queue]
+        moved: int = await self._client.script("requeue", keys, args)
+        return moved
+
+    async def present(self, queue: str, ids: Sequence[int]) -> list[bool]:
+        """Which of the ids have their message in the queue or in the delayed set."""
+        waiting, delayed = await self._client.commands(
+            [
+                ("ZMSCORE", self._keys.queue(queue), *ids),
+                ("ZMSCORE", self._keys.delayed(queue), *ids),
+            ]
+        )
+        return [w is not None or d is not None for w, d in zip(waiting, delayed, strict=True)]
+
+    async def depths(self) -> Mapping[str, Depth]:
+        """The depth of every listed queue, in one round trip."""
+        words = [
+            ("ZCARD", key)
+            for name in self.names
+            for key in (
+                self._keys.queue(name),
+                self._keys.processing(name),
+                self._keys.delayed(name),
+            )
+        ]
+        counts = await self._client.commands(words)
+        return {
+            name: Depth(*counts[3 * i : 3 * i + 3]) for i, name in enumerate(self.names)
+        }
+
+    async def rank(self, queue: str, execution_id: int) -> int | None:
+        """How many ids wait before this one; None where it does not wait."""
+        rank: int | None = await self._client.command(
+            "ZRANK", self._keys.queue(queue), execution_id
+        )
+        return rank
+
+
+def _batches(deliveries: Sequence[Delivery]) -> Iterable[tuple[str, Sequence[Delivery]]]:
+    """By queue, at most `BATCH` at a time."""
+    by_queue: dict[str, list[Delivery]] = defaultdict(list)
+    for delivery in deliveries:
+        by_queue[delivery.queue].append(delivery)
+    for queue, rows in by_queue.items():
+        for start in range(0, len(rows), BATCH):
+            yield queue, rows[start : start + BATCH]
+
+
+def _pairs(deliveries: Sequence[Delivery]) -> list[int]:
+    pairs: list[int] = []
+    for delivery in deliveries:
+        pairs += (delivery.score, delivery.id)
+    return pairs

@@ -1,0 +1,1 @@
+"""Built-in jobs. The registry receives them made with the parts."""

@@ -1,0 +1,234 @@
+"""dispatch: the row first, then its message.
+
+Guarantees: one row per (job, key), however dispatches race (I3); a dispatch that finds its row
+pending delivers it again (I5); Redis away is no failure; one caller's open transaction holds up
+nobody else; repeating after a lost reply is safe, because every dispatch has its key before its
+insert.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from taskengine.errors import (
+    JobDisabled,
+    PayloadError,
+    StoreBusy,
+    StoreRequired,
+    StoreUnavailable,
+    TaskEngineError,
+    UnknownJob,
+    UnknownQueue,
+    UnknownStore,
+    InvalidSetting,
+)
+from taskengine.lifecycle.batches import Coalescer, halved
+from taskengine.lifecycle.deliver import deliver
+from taskengine.lifecycle.parts import Parts
+from taskengine.model.execution import Delivery, Dispatched, State
+from taskengine.model.keys import check_key, manual_key, store_key
+from taskengine.store import executions
+from taskengine.store.executions import Found, NewExecution
+from taskengine.telemetry.events import emit
+
+_BATCH = 1000
+_LOST_REPLIES = (0.05, 0.2)  # seconds before each repeat
+_LOCKED_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One dispatch. `payload` is JSON text; `delay` seconds, unless `run_at` is given; `queue`
+    rules over the job's own."""
+
+    job: str
+    payload: str = "{}"
+    key: str | None = None
+    type_num: str | None = None
+    subject: str | None = None
+    run_at: datetime | None = None
+    delay: float = 0.0
+    scheduled_for: datetime | None = None
+    key_is_drawn: bool = False
+    queue: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Row by row: what the insert or the look-up said."""
+
+    dispatched: Dispatched
+    delivery: Delivery | None
+    job: str
+
+
+class Dispatcher:
+    """Dispatches singly (coalesced) and in bulk."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._coalescer = Coalescer[NewExecution, Dispatched](self._dispatch_batch)
+
+    async def dispatch(self, request: Request) -> Dispatched:
+        """One execution. Raises what the door refuses (see "Bad input") and `StoreUnavailable`."""
+        return await self._coalescer.submit(self._row(request))
+
+    async def dispatch_many(self, requests: Sequence[Request]) -> list[Dispatched]:
+        """Many, a thousand rows a statement, in their order; the first refusal is raised.
+
+        What came before a refusal is dispatched: give keys, and the repeat is harmless.
+        """
+        rows = [self._row(request) for request in requests]
+        answers: list[Dispatched] = []
+        for start in range(0, len(rows), _BATCH):
+            for answer in await self._dispatch_batch(rows[start : start + _BATCH]):
+                if isinstance(answer, Exception):
+                    raise answer
+                answers.append(answer)
+        return answers
+
+    def _row(self, request: Request) -> NewExecution:
+        drawn = request.key is None
+        key = request.key
+        if key is None:
+            key = manual_key(request.job, self._parts.clock.now(), self._parts.rng)
+        if request.type_num is not None:
+            key = store_key(key, request.type_num)
+        if request.subject is not None:
+            check_key(request.subject, "subject")
+        return NewExecution(
+            request.job,
+            check_key(key),
+            request.type_num,
+            request.subject,
+            request.payload,
+            request.run_at,
+            request.delay,
+            drawn or request.key_is_drawn,
+            request.scheduled_for,
+            request.queue,
+        )
+
+    async def _dispatch_batch(self, rows: Sequence[NewExecution]) -> list[Dispatched | Exception]:
+        """Insert, look up what was there, deliver, answer in the order given."""
+        order = sorted(range(len(rows)), key=lambda i: (rows[i].job, rows[i].key))
+        answers = await self._insert_repeatedly([rows[i] for i in order])
+        deliveries = [a.delivery for a in answers if isinstance(a, _Answer) and a.delivery]
+        delivered = await deliver(self._parts, deliveries) if deliveries else True
+        self._tell([a for a in answers if isinstance(a, _Answer)])
+        out: list[Dispatched | Exception] = [StoreUnavailable("never")] * len(rows)
+        for i, answer in zip(order, answers, strict=True):
+            out[i] = answer if isinstance(answer, Exception) else _delivered(answer, delivered)
+        return out
+
+    async def _insert_repeatedly(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
+        """A lost reply is answered by repeating: the keys are drawn already."""
+        for pause in _LOST_REPLIES:
+            try:
+                return await self._insert(rows)
+            except StoreUnavailable:
+                await self._parts.clock.sleep(pause)
+        return await self._insert(rows)
+
+    async def _insert(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
+        return await halved(rows, self._insert_once, self._insert_alone)
+
+    async def _insert_once(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
+        config = self._parts.config
+        queues, check_after = config.engine.queues, config.recovery.check_after
+        async with self._parts.store.connection() as c:
+            inserted = await executions.insert(c, rows, queues, check_after)
+            made = {(row.job, row.key): row for row in inserted}
+            if len(made) == len(rows):
+                return [_created(made[row.job, row.key]) for row in rows]
+            rest = [row for row in rows if (row.job, row.key) not in made]
+            seen = dict(zip(rest, await executions.found(c, rest), strict=True))
+        answers: list[_Answer | Exception] = []
+        for row in rows:
+            new = made.pop((row.job, row.key), None)
+            if new is not None:
+                answers.append(_created(new))
+            elif row in seen:
+                answers.append(_existing(row, seen[row], queues))
+            else:  # the same key twice in one batch: the first one made it
+                answers.append(_twice(row, inserted))
+        return answers
+
+    async def _insert_alone(
+        self, row: NewExecution, error: Exception
+    ) -> list[_Answer | Exception]:
+        """A bad row is refused; one behind a lock is waited for, by its own caller only."""
+        if not isinstance(error, StoreBusy):
+            return [PayloadError("$", f"Postgres refuses it: {error}")]
+        end = self._parts.clock.monotonic() + _LOCKED_SECONDS
+        while self._parts.clock.monotonic() < end:
+            try:
+                return await self._insert_once([row])
+            except StoreBusy:
+                await asyncio.sleep(0)
+        return [error]
+
+    def _tell(self, answers: Sequence[_Answer]) -> None:
+        for answer in answers:
+            if answer.dispatched.created:
+                emit(
+                    "execution.dispatched",
+                    execution_id=answer.dispatched.execution_id,
+                    task=answer.job,
+                    queue=answer.delivery.queue if answer.delivery else "",
+                )
+
+
+def _created(row: executions.Inserted) -> _Answer:
+    dispatched = Dispatched(row.id, True, State.PENDING, True, row.key)
+    return _Answer(dispatched, Delivery(row.id, row.queue, row.score, row.due), row.job)
+
+
+def _twice(row: NewExecution, inserted: Sequence[executions.Inserted]) -> _Answer:
+    first = next(i for i in inserted if (i.job, i.key) == (row.job, row.key))
+    return _Answer(Dispatched(first.id, False, State.PENDING, True, row.key), None, row.job)
+
+
+def _existing(
+    row: NewExecution, seen: Found, queues: Sequence[str]
+) -> _Answer | TaskEngineError:
+    """The execution that holds the key, delivered again if it is pending; or the door's refusal."""
+    if seen.id is None or seen.state is None:
+        return _refusal(row, seen, queues)
+    state = State(seen.state)
+    delivery = None
+    if state is State.PENDING and seen.queue is not None and seen.score is not None:
+        delivery = Delivery(seen.id, seen.queue, seen.score, bool(seen.due))
+    dispatched = Dispatched(seen.id, False, state, delivery is not None, row.key)
+    return _Answer(dispatched, delivery, row.job)
+
+
+def _refusal(row: NewExecution, seen: Found, queues: Sequence[str]) -> TaskEngineError:
+    """Why the insert left this row out. What cannot be explained was a race: the caller repeats."""
+    if not seen.job_known:
+        return UnknownJob(row.job)
+    if not seen.is_enabled:
+        return JobDisabled(row.job)
+    queue = row.queue or seen.job_queue
+    if queue not in queues:
+        return UnknownQueue(queue or "", queues)
+    if seen.scope == "per_store" and row.type_num is None:
+        return StoreRequired(row.job)
+    if seen.scope == "global" and row.type_num is not None:
+        return InvalidSetting(f"job {row.job!r} is global: it takes no store")
+    if row.type_num is not None and not seen.store_known:
+        return UnknownStore(row.type_num)
+    limit = seen.max_payload_bytes or 0
+    if len(row.payload.encode()) > limit:
+        return PayloadError("$", f"larger than max_payload_bytes ({limit}) of job {row.job!r}")
+    return StoreBusy(f"the row of key {row.key!r} was removed meanwhile: dispatch again")
+
+
+def _delivered(answer: _Answer, delivered: bool) -> Dispatched:
+    found = answer.dispatched
+    if delivered or not found.delivered:
+        return found
+    return Dispatched(found.execution_id, found.created, found.state, False, found.key)

@@ -1,0 +1,89 @@
+"""What settlements tell: one event a batch for the metrics, one an execution for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from taskengine.lifecycle.inflight import Flight
+from taskengine.store.executions import Moved
+from taskengine.telemetry.events import emit, heard
+
+_OFTEN = 3  # interruptions that are worth an alert
+
+
+class Told(Protocol):
+    """A flight that has ended."""
+
+    @property
+    def flight(self) -> Flight: ...
+    @property
+    def duration(self) -> float: ...
+
+
+def tell_succeeded(batch: Sequence[Told]) -> None:
+    if not batch:
+        return
+    emit(
+        "executions.settled",
+        rows=[
+            (e.flight.claim.queue, e.flight.claim.job, "succeeded", e.duration) for e in batch
+        ],
+    )
+    if heard("execution.succeeded"):
+        for ended in batch:
+            emit("execution.succeeded", seconds=ended.duration, **_of(ended.flight))
+
+
+def tell_lost(batch: Iterable[Told]) -> None:
+    """The row was no longer under our token: somebody else decided first."""
+    for ended in batch:
+        emit("execution.claim_lost", **_of(ended.flight))
+
+
+def tell_moved(batch: Sequence[Told], moved: Sequence[Moved]) -> None:
+    ended = {e.flight.claim.id: e for e in batch}
+    emit(
+        "executions.settled",
+        rows=[
+            (m.queue, m.job, _outcome(m), ended[m.id].duration) for m in moved if m.id in ended
+        ],
+    )
+    for row in moved:
+        if row.id in ended:
+            _tell(row, _of(ended[row.id].flight), ended[row.id].duration)
+
+
+def tell_recovered(moved: Sequence[Moved], by: str) -> None:
+    """Recovery's own settlements."""
+    rows = [m for m in moved if m.move != "noticed"]
+    emit("executions.settled", rows=[(m.queue, m.job, _outcome(m), None) for m in rows])
+    for row in rows:
+        fields = {"execution_id": row.id, "task": row.job, "queue": row.queue, "by": by}
+        _tell(row, fields, None)
+
+
+def _tell(row: Moved, fields: dict[str, object], seconds: float | None) -> None:
+    emit(
+        f"execution.{row.move}", state=row.state, reason=row.reason, seconds=seconds, **fields
+    )
+    if row.move == "interrupted" and row.interruptions >= _OFTEN:
+        emit("execution.interrupted_often", interruptions=row.interruptions, **fields)
+
+
+def _outcome(row: Moved) -> str:
+    """The metric's word: `timed_out` is told apart from other failures."""
+    if row.reason == "timed_out":
+        return "timed_out"
+    return "quarantined" if row.state == "failed" and row.move == "orphaned" else row.move
+
+
+def _of(flight: Flight) -> dict[str, object]:
+    claim = flight.claim
+    return {
+        "execution_id": claim.id,
+        "task": claim.job,
+        "queue": claim.queue,
+        "attempt": claim.attempt,
+        "store": claim.type_num,
+    }

@@ -1,0 +1,177 @@
+"""settle: how a run ended, written under its claim's token, in batches.
+
+Guarantees: what ends while a statement is in flight goes together in the next one; a statement is
+repeated until Postgres answers, and only "no row" ends it otherwise; one bad row never holds up its
+neighbours; a result that cannot be stored is settled without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from taskengine.errors import Away, DataRejected, StoreBusy
+from taskengine.lifecycle.batches import halved
+from taskengine.lifecycle.deliver import deliver
+from taskengine.lifecycle.inflight import Flight, Inflight
+from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.reporting import tell_lost, tell_moved, tell_succeeded
+from taskengine.lifecycle.scribe import Scribe
+from taskengine.model.keys import event_of
+from taskengine.model.outcome import Ending, Outcome
+from taskengine.model.settlement import Settlement, Success, decide
+from taskengine.runtime.backoff import Backoff
+from taskengine.store import executions, webhooks
+from taskengine.store.executions import Moved
+from taskengine.store.pool import Connection
+
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ended:
+    """A flight with what is to be written of it. `duration` seconds."""
+
+    flight: Flight
+    settlement: Success | Settlement
+    outcome: Outcome
+    duration: float
+
+
+class Settler:
+    """The one writer of this worker's settlements."""
+
+    def __init__(self, parts: Parts, inflight: Inflight, scribe: Scribe, by: str) -> None:
+        self._parts = parts
+        self._inflight = inflight
+        self._scribe = scribe
+        self._by = by
+        self._queue: deque[Ended] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._backoff = Backoff(0.05, 2.0, parts.rng)
+
+    def __len__(self) -> int:
+        """How many settlements wait."""
+        return len(self._queue)
+
+    def put(self, flight: Flight, outcome: Outcome) -> None:
+        """Decide and have it written."""
+        percent, message = flight.ctx.last_progress()
+        if percent is not None:
+            outcome = outcome._replace(progress=percent, progress_message=message)
+        duration = self._parts.clock.monotonic() - flight.started_at
+        settlement = decide(flight.claim, outcome, self._parts.rng)
+        self._queue.append(Ended(flight, settlement, outcome, duration))
+        self._idle.clear()
+        self._more.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._queue:
+                count = min(_BATCH, len(self._queue))
+                await self._write([self._queue.popleft() for _ in range(count)])
+            self._idle.set()
+
+    async def flush(self) -> None:
+        """Wait until everything put so far is written."""
+        await self._idle.wait()
+
+    async def _write(self, batch: Sequence[Ended]) -> None:
+        """One batch: the logs first, then the moves, then the messages of what is pending again."""
+        await self._scribe.flush([ended.flight for ended in batch])
+        successes = [e for e in batch if isinstance(e.settlement, Success)]
+        others = [e for e in batch if isinstance(e.settlement, Settlement)]
+        if successes:
+            await self._repeat(successes, self._succeed, self._succeed_alone)
+        moved = await self._repeat(others, self._settle, self._settle_alone) if others else []
+        for ended in batch:
+            self._inflight.settled(ended.flight)
+        deliveries = [d for m in moved if (d := m.delivery) is not None]
+        if deliveries:
+            await deliver(self._parts, deliveries)
+
+    async def _repeat(
+        self,
+        batch: Sequence[Ended],
+        run: Callable[[Sequence[Ended]], Awaitable[list[Moved]]],
+        alone: Callable[[Ended, Exception], Awaitable[list[Moved]]],
+    ) -> list[Moved]:
+        """Repeat until Postgres answers: the token makes a repeat harmless."""
+        while True:
+            try:
+                answer = await halved(batch, run, alone)
+            except Away:
+                await self._parts.clock.sleep(self._backoff.next())
+            else:
+                self._backoff.reset()
+                return answer
+
+    async def _succeed(self, batch: Sequence[Ended]) -> list[Moved]:
+        rows = sorted(e.settlement for e in batch if isinstance(e.settlement, Success))
+        events = [e for e in batch if _event(e) is not None]
+        if events:
+            async with self._parts.store.transaction() as c:
+                moved = await executions.succeed(c, rows)
+                await self._mark_processed(c, [e for e in events if e.flight.claim.id in moved])
+        else:
+            async with self._parts.store.connection() as c:
+                moved = await executions.succeed(c, rows)
+        tell_succeeded([e for e in batch if e.flight.claim.id in moved])
+        tell_lost([e for e in batch if e.flight.claim.id not in moved])
+        return []
+
+    async def _mark_processed(self, c: Connection, events: Sequence[Ended]) -> None:
+        ids = [event for e in events if (event := _event(e)) is not None]
+        if ids:
+            await webhooks.processed_by_success(c, sorted(ids))
+
+    async def _succeed_alone(self, ended: Ended, error: Exception) -> list[Moved]:
+        """A result that Postgres refuses is left out, and said so."""
+        if isinstance(error, StoreBusy) or not isinstance(ended.settlement, Success):
+            raise error
+        plain = ended.settlement._replace(
+            result=None, result_error=f"not storable: {error}", progress_message=None
+        )
+        return await self._succeed([replace(ended, settlement=plain)])
+
+    async def _settle(self, batch: Sequence[Ended]) -> list[Moved]:
+        rows = sorted(
+            (e.settlement for e in batch if isinstance(e.settlement, Settlement)),
+            key=lambda s: s.id,
+        )
+        discarded = {
+            event: e.outcome.error or "discarded"
+            for e in batch
+            if e.outcome.ending is Ending.DISCARDED and (event := _event(e)) is not None
+        }
+        async with self._parts.store.transaction() as c:
+            moved = await executions.settle(
+                c, rows, self._by, self._parts.notice_queue, self._parts.config.recovery.check_after
+            )
+            if discarded:
+                await webhooks.fail(c, list(discarded), list(discarded.values()))
+        ids_moved = {m.id for m in moved}
+        tell_moved(batch, moved)
+        tell_lost([e for e in batch if e.flight.claim.id not in ids_moved])
+        return moved
+
+    async def _settle_alone(self, ended: Ended, error: Exception) -> list[Moved]:
+        """A text that Postgres refuses is left out."""
+        if not isinstance(error, DataRejected) or not isinstance(ended.settlement, Settlement):
+            raise error
+        plain = ended.settlement._replace(
+            error=f"not storable: {type(error).__name__}", traceback=None, progress_message=None
+        )
+        return await self._settle([replace(ended, settlement=plain)])
+
+
+def _event(ended: Ended) -> int | None:
+    """The webhook event that the execution is about."""
+    return event_of(ended.flight.claim.subject)

@@ -1,0 +1,82 @@
+"""`@job`: a function as a job. Its parameters after `ctx` are the payload, typed by `ParamSpec`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from taskengine.errors import PayloadError
+from taskengine.model.context import JobContext, StoreInfo
+from taskengine.model.definition import settings_from
+from taskengine.model.job import Call
+from taskengine.model.payload import JsonValue, signature_model
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KeyHook = Callable[[datetime, StoreInfo | None], str | None]
+
+
+class FunctionJob(Generic[P, R]):
+    """A decorated function: calling it runs it, `.call(...)` makes what `dispatch` takes."""
+
+    def __init__(
+        self, name: str, fn: Callable[Concatenate[JobContext, P], R], declared: Mapping[str, Any]
+    ) -> None:
+        self.name = name
+        self.settings = settings_from(name, declared)
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self._fn = fn
+        self._model = signature_model(fn)
+        self._key_hook: KeyHook | None = None
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, ctx: JobContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._fn(ctx, *args, **kwargs)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """This job with a payload; `PayloadError` names what does not fit."""
+        if self._model is None:
+            return Call(self.name, "{}")
+        return Call(self.name, self._model.dump(args, kwargs))
+
+    def scheduled(self, hook: KeyHook) -> KeyHook:
+        """Decorates the function that gives the job's own key for a fire time."""
+        self._key_hook = hook
+        return hook
+
+    # ---- the engine's side -------------------------------------------------------------------
+
+    def body(self, ctx: JobContext) -> Callable[[], Any]:
+        if self._model is None:
+            return functools.partial(self._fn, ctx)
+        values = self._model.load(ctx.payload_text or "{}")
+        return functools.partial(self._fn, ctx, **values)
+
+    def dump(self, payload: Mapping[str, JsonValue]) -> str:
+        if self._model is not None:
+            return self._model.check(payload)
+        if payload:
+            raise PayloadError(f"$.{next(iter(payload))}", f"job {self.name!r} takes no parameters")
+        return "{}"
+
+    def scheduled_key(self, fire_time: datetime, store: StoreInfo | None) -> str | None:
+        return self._key_hook(fire_time, store) if self._key_hook else None
+
+
+def job(
+    name: str, **settings: Any
+) -> Callable[[Callable[Concatenate[JobContext, P], R]], FunctionJob[P, R]]:
+    """Make a function a job: `@job("send-paystub", queue="payroll", timeout=60)`.
+
+    Settings are the fields of `JobSettings`; an unknown one is a `TypeError`, one out of bounds an
+    `InvalidSetting`, at the decoration. A plain `def` runs in a thread.
+    """
+
+    def decorate(fn: Callable[Concatenate[JobContext, P], R]) -> FunctionJob[P, R]:
+        return FunctionJob(name, fn, settings)
+
+    return decorate

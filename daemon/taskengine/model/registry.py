@@ -1,0 +1,82 @@
+"""The jobs that this process knows: found in the modules that the config names, and built in."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from taskengine.errors import ConfigError, InvalidSetting, UnknownJob
+from taskengine.model.function_job import FunctionJob
+from taskengine.model.job import BaseJob, ClassJob, JobHandle
+
+
+class Registry:
+    """Jobs by name. A name is one job's: a second one is refused."""
+
+    def __init__(self, handles: Iterable[JobHandle] = ()) -> None:
+        self._handles: dict[str, JobHandle] = {}
+        for handle in handles:
+            self.add(handle)
+
+    def add(self, job: JobHandle | type[BaseJob]) -> None:
+        handle = ClassJob(job) if isinstance(job, type) else job
+        known = self._handles.get(handle.name)
+        if known is not None and known is not handle:
+            raise InvalidSetting(f"two jobs are named {handle.name!r}")
+        self._handles[handle.name] = handle
+
+    def add_module(self, module: ModuleType) -> None:
+        """Every job that the module itself defines."""
+        for value in list(vars(module).values()):
+            if isinstance(value, FunctionJob) and value.__module__ == module.__name__:
+                self.add(value)
+            elif _is_job_class(value) and value.__module__ == module.__name__:
+                self.add(value)
+
+    def get(self, name: str) -> JobHandle | None:
+        return self._handles.get(name)
+
+    def __getitem__(self, name: str) -> JobHandle:
+        handle = self._handles.get(name)
+        if handle is None:
+            raise UnknownJob(name, self._handles)
+        return handle
+
+    def __iter__(self) -> Iterator[JobHandle]:
+        return iter(self._handles.values())
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._handles)
+
+    @property
+    def sync_names(self) -> frozenset[str]:
+        """Jobs that run in threads."""
+        return frozenset(h.name for h in self._handles.values() if not h.is_async)
+
+    @classmethod
+    def load(cls, modules: Iterable[str], built_in: Iterable[JobHandle] = ()) -> Registry:
+        """The registry of these modules; `ConfigError` names the module that cannot be imported."""
+        registry = cls(built_in)
+        for name in modules:
+            try:
+                registry.add_module(importlib.import_module(name))
+            except ImportError as error:
+                raise ConfigError(
+                    f"[jobs] modules names {name!r}, which cannot be imported: {error}"
+                ) from error
+        return registry
+
+
+def _is_job_class(value: object) -> bool:
+    return (
+        inspect.isclass(value)
+        and issubclass(value, BaseJob)
+        and value is not BaseJob
+        and isinstance(getattr(value, "name", None), str)
+    )

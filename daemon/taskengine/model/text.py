@@ -1,0 +1,8 @@
+"""Text that Postgres can store, whatever user code hands over."""
+
+from __future__ import annotations
+
+
+def storable(text: str) -> str:
+    """Without NUL and lone surrogates, which Postgres refuses: they are shown as escapes."""
+    return text.replace("\x00", "\\u0000").encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,180 @@
+"""The workers: reserve, claim, run, settle, strung together over this process's slots.
+
+Strict priority by the order of the queues, with an optional reserved share for each; one fetcher
+asks for as many ids as there are free slots, is woken by pushes, and else polls each second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from taskengine.errors import BrokerUnavailable
+from taskengine.lifecycle.acquire import Acquirer
+from taskengine.lifecycle.beats import Identity
+from taskengine.lifecycle.inflight import Flight, Inflight
+from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.pilot import Pilot
+from taskengine.lifecycle.scribe import Scribe
+from taskengine.lifecycle.settle import Settler
+from taskengine.lifecycle.threads import Threads
+from taskengine.model.context import Backstage, JobContext, StopReason
+from taskengine.model.execution import Claim
+from taskengine.model.outcome import Ending, Outcome
+from taskengine.runtime.clock import wait
+from taskengine.runtime.service import Service
+
+_BACKLOG = 5000  # settlements that may wait before nothing more is fetched
+_ABORT_SECONDS = 5.0  # from asking a body to stop to cancelling it, at shutdown
+_CANCEL_SECONDS = 1.0
+
+
+class Crew:
+    """What one worker is made of; built by the composition root, shared with the heartbeat."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        identity: Identity,
+        backstage: Callable[[Inflight], Backstage],
+    ) -> None:
+        self.parts = parts
+        self.identity = identity
+        self.inflight = Inflight()
+        self.backstage = backstage(self.inflight)
+        self.scribe = Scribe(parts, self.inflight)
+        self.settler = Settler(parts, self.inflight, self.scribe, identity.name)
+        self.threads = Threads(parts.config.workers.threads)
+        self.acquirer = Acquirer(parts, identity.name)
+        self.work = asyncio.Event()  # there may be work, or a free slot
+        self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
+        self.slots = parts.config.workers.slots
+
+
+class Worker(Service):
+    """The fetcher and the settler of this process."""
+
+    name = "worker"
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._parts = crew.parts
+        self._hurry = asyncio.Event()
+        self._draining = False
+        self._fetching = asyncio.Lock()
+        self.last_turn = crew.parts.clock.monotonic()
+        self._async_only = self._without_threads()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Fetch and settle until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._crew.settler.run)
+            group.start_soon(self._crew.scribe.run, _nothing)
+            ready()
+            await self._fetch()
+
+    async def drain(self) -> None:
+        """Stop fetching, let bodies end, then ask, then cancel; settle all of it."""
+        self._draining = True
+        self._crew.work.set()
+        async with self._fetching:  # what is being claimed is started or released first
+            pass
+        await self._until_empty(self._parts.config.workers.drain_timeout)
+        for flight in self._crew.inflight.unfinished():
+            flight.stop(StopReason.INTERRUPT)
+        await self._until_empty(_ABORT_SECONDS)
+        for flight in self._crew.inflight.unfinished():
+            self._crew.pilot.interrupt(flight)
+        await self._until_empty(_CANCEL_SECONDS, hurried=False)
+        await self._crew.settler.flush()
+
+    def hurry(self) -> None:
+        """Skip the waiting."""
+        self._hurry.set()
+
+    def stalled(self, now: float, limit: float) -> bool:
+        """Neither a turn nor a repeated claim within the limit."""
+        return now - max(self.last_turn, self._crew.acquirer.last_try) > limit
+
+    async def _fetch(self) -> None:
+        """Turn after turn: fetch while there is more, else wait to be woken."""
+        interval = self._parts.config.workers.poll_interval
+        while True:
+            self.last_turn = self._parts.clock.monotonic()
+            self._crew.work.clear()
+            async with self._fetching:
+                fetched = 0 if self._draining else await self._turn()
+            if not fetched:
+                await wait(self._parts.clock, self._crew.work, interval)
+
+    async def _turn(self) -> int:
+        """One reserve and claim; how many ids were reserved."""
+        crew = self._crew
+        free = crew.slots - crew.inflight.busy
+        if free <= 0 or len(crew.settler) > _BACKLOG or crew.identity.dead:
+            return 0
+        jobs = None if crew.threads.free else self._async_only
+        batch = min(free, self._parts.config.workers.claim_batch)
+        try:
+            reserved = await crew.acquirer.reserve(self._limits(free), batch)
+        except BrokerUnavailable:
+            return 0
+        if not reserved:
+            return 0
+        claims = await crew.acquirer.claim(reserved, crew.identity.worker_id, jobs)
+        await self._start(claims)
+        await crew.acquirer.ack(claims)
+        await crew.acquirer.put_away(reserved, claims, jobs)
+        return len(reserved)
+
+    def _limits(self, free: int) -> list[tuple[str, int]]:
+        """How many each queue may have: all that is free but the others' unused reserves."""
+        config = self._parts.config
+        unused = {
+            name: max(0, settings.reserved - self._crew.inflight.running[name])
+            for name, settings in config.queues.items()
+        }
+        total = sum(unused.values())
+        limits = [(q, free - total + unused.get(q, 0)) for q in config.workers.queues]
+        return [(queue, limit) for queue, limit in limits if limit > 0]
+
+    async def _start(self, claims: Sequence[Claim]) -> None:
+        events = await self._crew.acquirer.events(claims)
+        now = self._parts.clock.monotonic()
+        room = self._crew.threads.free
+        for claim in claims:
+            job = self._parts.registry[claim.job]
+            ctx = JobContext(claim, self._crew.backstage, events.get(claim.id))
+            flight = Flight(claim, ctx, now)
+            if not job.is_async:
+                room -= 1
+                if room < 0:
+                    self._release(flight)
+                    continue
+            self._crew.pilot.start(job, flight)
+
+    def _release(self, flight: Flight) -> None:
+        """No thread is free for it: back to the queue, the same attempt, after a second."""
+        self._crew.inflight.add(flight)
+        flight.ended = True
+        self._crew.inflight.free(flight)
+        outcome = Outcome(Ending.RELEASED, reason="no free thread", delay=1.0)
+        self._crew.settler.put(flight, outcome)
+
+    def _without_threads(self) -> tuple[str, ...]:
+        """The jobs that need no thread."""
+        return tuple(n for n in self._parts.registry.names if self._parts.registry[n].is_async)
+
+    async def _until_empty(self, seconds: float, *, hurried: bool = True) -> None:
+        """Wait until every outcome is decided, at most so long; `hurry` cuts it short."""
+        end = self._parts.clock.monotonic() + seconds
+        while self._crew.inflight.unfinished() and self._parts.clock.monotonic() < end:
+            if hurried and self._hurry.is_set():
+                return
+            await self._parts.clock.sleep(0.02)
+
+
+def _nothing() -> None:
+    """The scribe has nobody waiting for it."""

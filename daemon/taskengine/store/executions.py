@@ -1,0 +1,292 @@
+"""Executions in Postgres: every move of a row's life, one statement each.
+
+The verbs are the specification's. Each function takes a connection first. A move that matches no
+row is no error: somebody else decided first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from taskengine.model.execution import Attempt, Claim, Delivery, Execution, Orphan, State
+from taskengine.model.settlement import Settlement, Success
+from taskengine.store.pool import Connection
+from taskengine.store.statements import sql
+
+
+class NewExecution(NamedTuple):
+    """What a dispatch asks for. `run_at` rules over `delay` (seconds from the database's now), and
+    `queue` over the job's own."""
+
+    job: str
+    key: str
+    type_num: str | None
+    subject: str | None
+    payload: str
+    run_at: datetime | None
+    delay: float
+    key_is_drawn: bool
+    scheduled_for: datetime | None
+    queue: str | None = None
+
+
+class Inserted(NamedTuple):
+    """A row that the insert made."""
+
+    id: int
+    job: str
+    key: str
+    queue: str
+    score: int
+    due: bool
+
+
+class Found(NamedTuple):
+    """What stands behind a dispatch that inserted nothing."""
+
+    ord: int
+    job_known: bool
+    is_enabled: bool | None
+    job_queue: str | None
+    scope: str | None
+    max_payload_bytes: int | None
+    store_known: bool
+    id: int | None
+    state: str | None
+    queue: str | None
+    score: int | None
+    due: bool | None
+
+
+class Leftover(NamedTuple):
+    """Why a reserved id was not claimed."""
+
+    id: int
+    settled: bool
+    queue: str | None
+    score: int | None
+    early: bool | None
+    known: bool | None
+    paused: bool
+
+
+class Moved(NamedTuple):
+    """A row after its settlement; a move to pending (or a notice) is to be delivered."""
+
+    id: int
+    job: str
+    queue: str
+    state: str
+    move: str
+    reason: str
+    score: int
+    due: bool
+    interruptions: int
+
+    @property
+    def delivery(self) -> Delivery | None:
+        pending = self.state == "pending"
+        return Delivery(self.id, self.queue, self.score, self.due) if pending else None
+
+
+class HeldState(NamedTuple):
+    """What the beat learns of a claim: lost, asked to abort, or a stray row under this worker."""
+
+    id: int
+    token: int
+    lost: bool
+    abort: bool
+    stray: bool
+
+
+class Cancelled(NamedTuple):
+    """What a cancel found."""
+
+    id: int
+    found: str
+    queue: str | None
+
+
+class Redriven(NamedTuple):
+    """What a redrive found; `queue` and `score` where it moved."""
+
+    id: int
+    found: str
+    emptied: bool
+    queue: str | None
+    score: int | None
+
+
+async def insert(
+    c: Connection,
+    rows: Sequence[NewExecution],
+    queues: Sequence[str],
+    check_after: float,
+    lock_timeout: str = "100ms",
+) -> list[Inserted]:
+    """Insert pending rows, sorted by the caller by (job, key); those there already are left out."""
+    *columns, wanted = _columns(rows, 10)
+    records = await c.fetch(
+        sql("executions/insert"), *columns, queues, lock_timeout, check_after, wanted
+    )
+    return [Inserted(*r.values()) for r in records]
+
+
+async def found(c: Connection, rows: Sequence[NewExecution]) -> list[Found]:
+    """What stands behind dispatches that inserted nothing, in their order."""
+    jobs, keys, stores, *_ = _columns(rows, 10)
+    records = await c.fetch(sql("executions/found"), jobs, keys, stores)
+    return [Found(*r.values()) for r in records]
+
+
+async def claim(
+    c: Connection, ids: Sequence[int], worker_id: int, token: int, jobs: Sequence[str]
+) -> list[Claim]:
+    """pending → running under `token`; a repeat with the same token gives the same rows."""
+    records = await c.fetch(sql("executions/claim"), ids, worker_id, token, jobs)
+    return [Claim(*r.values()) for r in records]
+
+
+async def leftover(c: Connection, ids: Sequence[int], jobs: Sequence[str]) -> list[Leftover]:
+    """Why these ids were not claimed."""
+    records = await c.fetch(sql("executions/leftover"), ids, jobs)
+    return [Leftover(*r.values()) for r in records]
+
+
+async def succeed(c: Connection, successes: Sequence[Success]) -> set[int]:
+    """running → succeeded; the ids that moved."""
+    records = await c.fetch(sql("executions/succeed"), *_columns(successes, 6))
+    return {r[0] for r in records}
+
+
+async def settle(
+    c: Connection,
+    settlements: Sequence[Settlement],
+    by: str,
+    notice_queue: str,
+    check_after: float,
+) -> list[Moved]:
+    """Every other move out of running, its history, and the notices of failures."""
+    records = await c.fetch(
+        sql("executions/settle"), *_columns(settlements, 13), by, notice_queue, check_after
+    )
+    return [Moved(*r.values()) for r in records]
+
+
+async def unclaimable(c: Connection, execution_id: int, reason: str, by: str) -> None:
+    """A row that cannot be claimed becomes failed."""
+    await c.execute(sql("executions/unclaimable"), execution_id, reason, by)
+
+
+async def cancel(c: Connection, ids: Sequence[int], by: str, reason: str) -> list[Cancelled]:
+    """pending → cancelled; running is asked to abort."""
+    return [
+        Cancelled(*r.values()) for r in await c.fetch(sql("executions/cancel"), ids, by, reason)
+    ]
+
+
+async def redrive(
+    c: Connection, ids: Sequence[int], by: str, *, from_start: bool, check_after: float
+) -> list[Redriven]:
+    """failed, cancelled → pending."""
+    records = await c.fetch(sql("executions/redrive"), ids, by, from_start, check_after)
+    return [Redriven(*r.values()) for r in records]
+
+
+async def undelivered(
+    c: Connection, queues: Sequence[str], limit: int, check_after: float
+) -> list[Delivery]:
+    """Pending rows whose time to be checked has come; it has been moved on."""
+    records = await c.fetch(sql("executions/undelivered"), queues, limit, check_after)
+    return [Delivery(r["id"], r["queue"], r["score"], True) for r in records]
+
+
+async def delivered(c: Connection, ids: Sequence[int]) -> None:
+    """Rows whose message is where it should be."""
+    await c.execute(sql("executions/delivered"), ids)
+
+
+async def orphans_of(c: Connection, worker_id: int, limit: int) -> list[Orphan]:
+    """Running rows of a worker, locked."""
+    return [Orphan(*r.values()) for r in await c.fetch(sql("executions/orphans_of"), worker_id, limit)]
+
+
+async def over_time(c: Connection, limit: int) -> list[Orphan]:
+    """Running rows that their worker could not settle in time, locked."""
+    return [Orphan(*r.values()) for r in await c.fetch(sql("executions/over_time"), limit)]
+
+
+async def held(
+    c: Connection,
+    worker_id: int,
+    ids: Sequence[int],
+    tokens: Sequence[int],
+    known: Sequence[int],
+) -> list[HeldState]:
+    """What changed about the claims of a worker."""
+    records = await c.fetch(sql("executions/held"), worker_id, ids, tokens, known)
+    return [HeldState(*r.values()) for r in records]
+
+
+async def progress(
+    c: Connection, rows: Sequence[tuple[int, int, int | None, str | None]]
+) -> None:
+    """(id, token, percent, message) of claims still held."""
+    await c.execute(sql("executions/progress"), *_columns(rows, 4))
+
+
+async def save_cursor(c: Connection, execution_id: int, token: int, text: str) -> bool:
+    """Whether the claim was still held, and so the cursor is kept."""
+    return await c.fetchval(sql("executions/save_cursor"), execution_id, token, text) is not None
+
+
+async def get(c: Connection, execution_id: int) -> Execution | None:
+    """One execution, whole."""
+    row = await c.fetchrow(sql("executions/get"), execution_id)
+    return _execution(row.values()) if row else None
+
+
+async def list_(
+    c: Connection,
+    *,
+    state: str | None = None,
+    job: str | None = None,
+    queue: str | None = None,
+    type_num: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[Execution]:
+    """The newest first."""
+    records = await c.fetch(sql("executions/list"), state, job, queue, type_num, before, limit)
+    return [_execution(r.values()) for r in records]
+
+
+async def attempts(c: Connection, execution_id: int) -> list[Attempt]:
+    """An execution's history, oldest first."""
+    return [Attempt(*r.values()) for r in await c.fetch(sql("executions/attempts"), execution_id)]
+
+
+async def pending_count(c: Connection, queues: Sequence[str]) -> dict[str, int]:
+    """How many pending rows each queue should have a message for."""
+    records = await c.fetch(sql("executions/pending_count"), queues)
+    return {r["queue"]: r["pending"] for r in records}
+
+
+async def pending_of(c: Connection, queue: str, batch: int) -> AsyncIterator[list[Delivery]]:
+    """The pending rows of a queue, oldest first, in batches; needs a transaction."""
+    cursor = await c.cursor(sql("executions/pending_of"), queue)
+    while rows := await cursor.fetch(batch):
+        yield [Delivery(r["id"], queue, r["score"], r["due"]) for r in rows]
+
+
+def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[tuple[object, ...]]:
+    """Rows turned into one array a column."""
+    return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
+def _execution(values: Iterable[object]) -> Execution:
+    row = list(values)
+    row[6] = State(str(row[6]))
+    return Execution(*row)  # type: ignore[arg-type]

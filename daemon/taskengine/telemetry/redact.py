@@ -1,0 +1,87 @@
+"""Makes a value fit to be logged: no secret in it, and nothing that could break the log.
+
+Guarantees: what comes out is made of str, int, float, bool, None, lists and dicts, of bounded size;
+never raises, whatever `repr` does; values under secret names, and passwords inside URLs, DSNs and
+headers in any text, are replaced by `***`. NaN and infinities become text; lone surrogates are
+escaped.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "***"
+_MAX_TEXT = 20_000
+_MAX_ITEMS = 200
+_MAX_DEPTH = 6
+
+_SECRET_NAME = re.compile(
+    r"passw(or)?d|passphrase|secret|token|authorization|signature|credential|cookie|dsn"
+    r"|^keys?$|(api|access|private|signing|webhook|secret)[_-]?keys?",
+    re.IGNORECASE,
+)
+_SECRET_TEXT = (
+    # scheme://user:password@host; the password may itself hold "@", ":" and "/"
+    (
+        re.compile(r"([a-z][a-z0-9+.-]{0,20}://[^\s:/@]{0,200}:)\S{1,1000}@", re.IGNORECASE),
+        r"\1***@",
+    ),
+    # password=…, "token": "…", Authorization: Bearer …
+    (
+        re.compile(
+            r"""((?:passw(?:or)?d|passphrase|secret|token|authorization|signature|api[_-]?key)"""
+            r"""["']?\s{0,3}[=:]\s{0,3})((?:bearer|basic)\s+)?("[^"]*"|'[^']*'|[^\s,;&"'}\])]+)""",
+            re.IGNORECASE,
+        ),
+        r"\1***",
+    ),
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), r"\1 ***"),
+    (re.compile(r"\bwhsec_[\w+/=-]+"), "whsec_***"),
+)
+
+
+def clean(value: Any, name: str = "", depth: int = 0) -> Any:
+    """The value as plain data without secrets; `name` is the key that it stands under."""
+    try:
+        if value is not None and name and _SECRET_NAME.search(name):
+            return HIDDEN
+        return _plain(value, depth)
+    except Exception as error:  # whatever a foreign object does when looked at
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+
+
+def clean_text(text: str) -> str:
+    """The text without secrets and without lone surrogates, cut where it is very long."""
+    for pattern, instead in _SECRET_TEXT:
+        text = pattern.sub(instead, text)
+    if len(text) > _MAX_TEXT:
+        half = _MAX_TEXT // 2  # the end matters most: there a traceback says what happened
+        text = f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _plain(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if value is None or kind is bool or kind is int:
+        return value
+    if kind is str:
+        return clean_text(value)
+    if kind is float:
+        return value if math.isfinite(value) else str(value)
+    if depth >= _MAX_DEPTH:
+        return "…"
+    return _composite(value, depth)
+
+
+def _composite(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        items = list(value.items())[:_MAX_ITEMS]
+        return {clean_text(str(key)): clean(each, str(key), depth + 1) for key, each in items}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [clean(each, "", depth + 1) for each in list(value)[:_MAX_ITEMS]]
+    if isinstance(value, BaseException):
+        return clean_text(f"{type(value).__name__}: {value}")
+    return clean_text(value if isinstance(value, str) else repr(value))
