@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import asyncpg
 import pytest
 import pytest_asyncio
+import uvloop
 from pydantic import SecretStr
 
 from taskengine.config import Config
@@ -20,35 +22,49 @@ from taskengine.lifecycle.rebuild import remember
 from taskengine.model.registry import Registry
 from taskengine.runtime.clock import SystemClock
 from taskengine.store import migrate
+from taskengine.telemetry.events import subscribe
+from tests.support.make import Hands, Told
 
 _numbers = itertools.count(1)
 
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+_LOOPS: Mapping[str, LoopFactory] = {
+    "uvloop": uvloop.new_event_loop,
+    "asyncio": asyncio.new_event_loop,
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--loops", default="uvloop", help="event loops to run under: uvloop, asyncio, or both by comma"
+    )
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, LoopFactory]:
+    return {name: _LOOPS[name] for name in str(config.getoption("loops")).split(",")}
+
 
 @pytest.fixture(scope="session")
-def embedded() -> Iterator[EmbeddedServers]:
+def servers() -> Iterator[Servers]:
     """Postgres and Valkey of this run; tests that stop or restart them start their own."""
     folder = Path(tempfile.mkdtemp(prefix="taskengine-tests-"))
     embedded = EmbeddedServers(folder, durable=False)
-    embedded.start()
-    yield embedded
-    embedded.stop()
+    yield embedded.start()
     embedded.remove()
-
-
-@pytest.fixture(scope="session")
-def servers(embedded: EmbeddedServers) -> Servers:
-    return embedded.start()
+    folder.rmdir()
 
 
 @pytest.fixture
-def config(servers: Servers) -> Config:
+def config(servers: Servers, tmp_path: Path) -> Config:
     """A configuration of its own for each test: another schema, another prefix."""
     name = f"t{next(_numbers)}_{random.randrange(10**6)}"
     return Config.model_validate(
         {
             "postgres": {"dsn": SecretStr(servers.dsn), "schema": name},
             "redis": {"url": SecretStr(servers.redis_url), "prefix": name},
-            "workers": {"slots": 20, "drain_timeout": 2.0},
+            "workers": {"slots": 20, "drain_timeout": 2.0, "lock_dir": tmp_path / "locks"},
             "heartbeat": {"beat": 0.2, "lease": 0.8},
             "web": {"port": 0},
         }
@@ -70,6 +86,23 @@ async def parts(config: Config, registry: Registry) -> AsyncIterator[Parts]:
     yield parts
     await _forget(parts)
     await close_parts(parts)
+
+
+@pytest_asyncio.fixture
+async def hands(parts: Parts) -> AsyncIterator[Hands]:
+    """A daemon of this test, its verbs done by hand; it has joined and knows no job yet."""
+    hands = await Hands(parts).join()
+    yield hands
+    hands.die()
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    """The events that are told from here on."""
+    told = Told()
+    end = subscribe(told)
+    yield told
+    end()
 
 
 async def _forget(parts: Parts) -> None:

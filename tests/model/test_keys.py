@@ -52,10 +52,14 @@ def test_a_naive_time_is_refused() -> None:
 
 
 def test_manual_keys_end_in_eight_hex_digits() -> None:
-    key = keys.manual_key("totals", NOON, random.Random(1))
-    assert key == "totals:manual:2026-11-30T12:00:05Z:2265b1f5"
-    assert keys.manual_key("totals", NOON, random.Random(1), "0123") == f"{key}:0123"
-    assert key != keys.manual_key("totals", NOON, random.Random(2))
+    key = keys.ManualKeys(NOON, random.Random(1)).draw("totals")
+    assert key == "totals:manual:2026-11-30T12:00:05.000000Z:2265b1f6"
+    assert key != keys.ManualKeys(NOON, random.Random(2)).draw("totals")
+
+
+def test_manual_keys_of_a_batch_are_all_different() -> None:
+    draw = keys.ManualKeys(NOON, random.Random(1))
+    assert len({draw.draw("totals") for _ in range(5000)}) == 5000
 
 
 def test_the_store_is_added_to_a_key_once() -> None:
@@ -83,7 +87,7 @@ def test_notice_keys_name_the_job_and_the_window() -> None:
 
 def test_the_longest_names_still_make_a_key() -> None:
     name, store = "n" * 100, "9" * 100
-    keys.check_key(keys.manual_key(name, NOON, random.Random(1), store))
+    keys.store_key(keys.ManualKeys(NOON, random.Random(1)).draw(name), store)
     keys.check_key(keys.scheduled_key(name, NOON, store))
 
 

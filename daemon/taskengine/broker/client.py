@@ -88,7 +88,7 @@ class Client:
         async def run() -> list[Any]:
             pipeline = self._redis.pipeline(transaction=False)
             for words in commands:
-                pipeline.execute_command(*words)  # type: ignore[no-untyped-call]
+                pipeline.execute_command(*words)
             return await pipeline.execute()
 
         answer: list[Any] = await self.guarded(run)

@@ -1,0 +1,1 @@
+"""The command line. It talks to the stores directly, so it works with every daemon down."""

@@ -16,25 +16,27 @@ from taskengine.errors import DataRejected, StoreBusy
 T = TypeVar("T")
 R = TypeVar("R")
 
+_LANES = 8
+_SLOW_SECONDS = 0.05
+
 
 class Coalescer(Generic[T, R]):
     """Callers wait for their own answer; items travel together.
 
     `run` answers for each item: its value, or the error to raise to that caller. A caller that
-    stops waiting leaves its batch alone.
+    stops waiting leaves its batch alone. One batch is in flight at a time, because two would only
+    halve each other; a batch that takes long (a lock, a dying store) lets another one start beside
+    it.
     """
 
     def __init__(
-        self,
-        run: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]],
-        limit: int = 500,
-        in_flight: int = 2,
+        self, run: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]], limit: int = 500
     ) -> None:
         self._run = run
         self._limit = limit
-        self._free = in_flight
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._slow: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T) -> R:
         """Send the item with the next batch; its answer."""
@@ -44,22 +46,31 @@ class Coalescer(Generic[T, R]):
         return await future
 
     def _start(self) -> None:
-        if not self._free or not self._waiting:
+        """Open a lane, unless one is there that will take what waits."""
+        if not self._waiting or self._lanes - self._slow or len(self._lanes) >= _LANES:
             return
-        self._free -= 1
-        task = asyncio.create_task(self._work())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        lane = asyncio.create_task(self._work())
+        self._lanes.add(lane)
+        lane.add_done_callback(self._lanes.discard)
+        lane.add_done_callback(self._slow.discard)
 
     async def _work(self) -> None:
-        try:
+        loop, lane = asyncio.get_running_loop(), asyncio.current_task()
+        assert lane is not None  # noqa: S101  we run in it
+        while self._waiting:
             await asyncio.sleep(0)  # let those who are about to submit join
-            while self._waiting:
-                count = min(self._limit, len(self._waiting))
-                batch = [self._waiting.popleft() for _ in range(count)]
-                await self._answer(batch)
-        finally:
-            self._free += 1
+            count = min(self._limit, len(self._waiting))
+            batch = [self._waiting.popleft() for _ in range(count)]
+            alarm = loop.call_later(_SLOW_SECONDS, self._relieve, lane)
+            await self._answer(batch)
+            alarm.cancel()
+            self._slow.discard(lane)
+            await asyncio.sleep(0)  # those who were answered may submit again
+
+    def _relieve(self, lane: asyncio.Task[None]) -> None:
+        """This lane's batch takes long: others need not wait for it."""
+        self._slow.add(lane)
+        self._start()
 
     async def _answer(self, batch: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
         answers: Sequence[R | Exception]

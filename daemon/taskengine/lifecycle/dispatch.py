@@ -12,8 +12,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from taskengine.errors import (
+    InvalidSetting,
     JobDisabled,
     PayloadError,
     StoreBusy,
@@ -23,13 +25,12 @@ from taskengine.errors import (
     UnknownJob,
     UnknownQueue,
     UnknownStore,
-    InvalidSetting,
 )
 from taskengine.lifecycle.batches import Coalescer, halved
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.execution import Delivery, Dispatched, State
-from taskengine.model.keys import check_key, manual_key, store_key
+from taskengine.model.keys import ManualKeys, check_key, store_key
 from taskengine.store import executions
 from taskengine.store.executions import Found, NewExecution
 from taskengine.telemetry.events import emit
@@ -56,13 +57,11 @@ class Request:
     queue: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """Row by row: what the insert or the look-up said."""
+class _Answer(NamedTuple):
+    """What the insert or the look-up said of one row."""
 
     dispatched: Dispatched
     delivery: Delivery | None
-    job: str
 
 
 class Dispatcher:
@@ -74,34 +73,47 @@ class Dispatcher:
 
     async def dispatch(self, request: Request) -> Dispatched:
         """One execution. Raises what the door refuses (see "Bad input") and `StoreUnavailable`."""
-        return await self._coalescer.submit(self._row(request))
+        row = self._row(request, self._draw())
+        try:
+            return await self._coalescer.submit(row)
+        except StoreBusy as error:
+            return _raised(await self._alone(row, error))
 
     async def dispatch_many(self, requests: Sequence[Request]) -> list[Dispatched]:
         """Many, a thousand rows a statement, in their order; the first refusal is raised.
 
-        What came before a refusal is dispatched: give keys, and the repeat is harmless.
+        One batch is delivered while the next is inserted. Where one is refused, all others are
+        dispatched nevertheless: give keys, and the repeat is harmless.
         """
-        rows = [self._row(request) for request in requests]
-        answers: list[Dispatched] = []
-        for start in range(0, len(rows), _BATCH):
-            for answer in await self._dispatch_batch(rows[start : start + _BATCH]):
-                if isinstance(answer, Exception):
-                    raise answer
-                answers.append(answer)
-        return answers
+        draw = self._draw()
+        rows = [self._row(request, draw) for request in requests]
+        batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
+        answers: list[Dispatched | Exception] = []
+        for i in range(0, len(batches), 2):
+            for batch in await asyncio.gather(*map(self._dispatch_batch, batches[i : i + 2])):
+                answers += batch
+        for i, answer in enumerate(answers):
+            if isinstance(answer, StoreBusy):
+                answers[i] = await self._alone(rows[i], answer)
+        return [_raised(answer) for answer in answers]
 
-    def _row(self, request: Request) -> NewExecution:
-        drawn = request.key is None
+    def _draw(self) -> ManualKeys:
+        return ManualKeys(self._parts.clock.now(), self._parts.rng)
+
+    def _row(self, request: Request, draw: ManualKeys) -> NewExecution:
         key = request.key
+        drawn = key is None
         if key is None:
-            key = manual_key(request.job, self._parts.clock.now(), self._parts.rng)
+            key = draw.draw(request.job)
         if request.type_num is not None:
             key = store_key(key, request.type_num)
+        elif not drawn:
+            check_key(key)
         if request.subject is not None:
             check_key(request.subject, "subject")
         return NewExecution(
             request.job,
-            check_key(key),
+            key,
             request.type_num,
             request.subject,
             request.payload,
@@ -116,9 +128,10 @@ class Dispatcher:
         """Insert, look up what was there, deliver, answer in the order given."""
         order = sorted(range(len(rows)), key=lambda i: (rows[i].job, rows[i].key))
         answers = await self._insert_repeatedly([rows[i] for i in order])
-        deliveries = [a.delivery for a in answers if isinstance(a, _Answer) and a.delivery]
+        found = [answer for answer in answers if isinstance(answer, _Answer)]
+        deliveries = [answer.delivery for answer in found if answer.delivery]
         delivered = await deliver(self._parts, deliveries) if deliveries else True
-        self._tell([a for a in answers if isinstance(a, _Answer)])
+        _tell(found, [rows[i] for i in order])
         out: list[Dispatched | Exception] = [StoreUnavailable("never")] * len(rows)
         for i, answer in zip(order, answers, strict=True):
             out[i] = answer if isinstance(answer, Exception) else _delivered(answer, delivered)
@@ -157,44 +170,50 @@ class Dispatcher:
                 answers.append(_twice(row, inserted))
         return answers
 
-    async def _insert_alone(
-        self, row: NewExecution, error: Exception
-    ) -> list[_Answer | Exception]:
-        """A bad row is refused; one behind a lock is waited for, by its own caller only."""
-        if not isinstance(error, StoreBusy):
-            return [PayloadError("$", f"Postgres refuses it: {error}")]
-        end = self._parts.clock.monotonic() + _LOCKED_SECONDS
-        while self._parts.clock.monotonic() < end:
-            try:
-                return await self._insert_once([row])
-            except StoreBusy:
-                await asyncio.sleep(0)
-        return [error]
+    async def _insert_alone(self, _: NewExecution, error: Exception) -> list[_Answer | Exception]:
+        """A row that Postgres refuses; or one behind a lock, which its own caller waits for."""
+        if isinstance(error, StoreBusy):
+            return [error]
+        return [PayloadError("$", f"Postgres refuses it: {error}")]
 
-    def _tell(self, answers: Sequence[_Answer]) -> None:
-        for answer in answers:
-            if answer.dispatched.created:
-                emit(
-                    "execution.dispatched",
-                    execution_id=answer.dispatched.execution_id,
-                    task=answer.job,
-                    queue=answer.delivery.queue if answer.delivery else "",
-                )
+    async def _alone(self, row: NewExecution, error: Exception) -> Dispatched | Exception:
+        """Behind somebody's open transaction, or removed meanwhile: again, without company."""
+        end = self._parts.clock.monotonic() + _LOCKED_SECONDS
+        answer: Dispatched | Exception = error
+        while isinstance(answer, StoreBusy) and self._parts.clock.monotonic() < end:
+            await asyncio.sleep(0)
+            answer = (await self._dispatch_batch([row]))[0]
+        return answer
+
+
+def _tell(answers: Sequence[_Answer], rows: Sequence[NewExecution]) -> None:
+    jobs = {row.key: row.job for row in rows}
+    told = [
+        (delivery.queue, jobs[dispatched.key], dispatched.execution_id)
+        for dispatched, delivery in answers
+        if dispatched.created and delivery
+    ]
+    if told:
+        emit("executions.dispatched", rows=told)
+
+
+def _raised(answer: Dispatched | Exception) -> Dispatched:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _created(row: executions.Inserted) -> _Answer:
     dispatched = Dispatched(row.id, True, State.PENDING, True, row.key)
-    return _Answer(dispatched, Delivery(row.id, row.queue, row.score, row.due), row.job)
+    return _Answer(dispatched, Delivery(row.id, row.queue, row.score, row.due))
 
 
 def _twice(row: NewExecution, inserted: Sequence[executions.Inserted]) -> _Answer:
     first = next(i for i in inserted if (i.job, i.key) == (row.job, row.key))
-    return _Answer(Dispatched(first.id, False, State.PENDING, True, row.key), None, row.job)
+    return _Answer(Dispatched(first.id, False, State.PENDING, True, row.key), None)
 
 
-def _existing(
-    row: NewExecution, seen: Found, queues: Sequence[str]
-) -> _Answer | TaskEngineError:
+def _existing(row: NewExecution, seen: Found, queues: Sequence[str]) -> _Answer | TaskEngineError:
     """The execution that holds the key, delivered again if it is pending; or the door's refusal."""
     if seen.id is None or seen.state is None:
         return _refusal(row, seen, queues)
@@ -203,7 +222,7 @@ def _existing(
     if state is State.PENDING and seen.queue is not None and seen.score is not None:
         delivery = Delivery(seen.id, seen.queue, seen.score, bool(seen.due))
     dispatched = Dispatched(seen.id, False, state, delivery is not None, row.key)
-    return _Answer(dispatched, delivery, row.job)
+    return _Answer(dispatched, delivery)
 
 
 def _refusal(row: NewExecution, seen: Found, queues: Sequence[str]) -> TaskEngineError:

@@ -8,6 +8,7 @@ of a turn, and what is committed but not pushed is delivered by the sweep.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from taskengine.errors import StoreBusy
 from taskengine.lifecycle.batches import halved
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.fire_keys import Hooks, Keyed
-from taskengine.lifecycle.fire_taken import REFUSED, settle_taken
+from taskengine.lifecycle.fire_taken import settle_taken
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.slots import Slots
 from taskengine.model.definition import Definition
@@ -50,11 +51,12 @@ class _Turn:
 
 @dataclass(slots=True)
 class Fired:
-    """What a turn did to a definition. `moved`: its `fired_until` is where it was to be."""
+    """What a turn did to a definition. `moved`: its `fired_until` is where it was to be; `missed`:
+    how many fire times do not run, by why."""
 
     moved: bool = False
     created: int = 0
-    missed: int = 0
+    missed: Counter[str] = field(default_factory=Counter)
     hook_errors: int = 0
     held: list[tuple[Keyed, int]] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -133,22 +135,24 @@ async def _inserted(c: Connection, parts: Parts, turn: _Turn) -> Fired:
     taken = await settle_taken(c, parts, turn.definition, rest)
     fired.deliveries += taken.deliveries
     fired.held = taken.held
-    fired.missed = taken.refused + turn.slots.unlisted + await _passed(c, turn)
+    fired.missed = await _passed(c, turn) + Counter(refused=taken.refused)
     return fired
 
 
-async def _passed(c: Connection, turn: _Turn) -> int:
-    """Record what is passed over; how many."""
-    lost = [
-        NewMiss(keyed.slot.type_num, keyed.slot.fire_time, passed.reason, None, keyed.key)
-        for keyed, passed in zip(turn.passed, turn.slots.passed, strict=True)
-    ]
-    return sum(
-        [
-            await misses.record(c, turn.definition.name, lost[start : start + _BATCH])
-            for start in range(0, len(lost), _BATCH)
-        ]
-    )
+async def _passed(c: Connection, turn: _Turn) -> Counter[str]:
+    """Record what is passed over; how many, by why."""
+    lost: dict[str, list[NewMiss]] = {}
+    for (slot, why, reason), keyed in zip(turn.slots.passed, turn.passed, strict=True):
+        miss = NewMiss(slot.type_num, slot.fire_time, reason, None, keyed.key)
+        lost.setdefault(why, []).append(miss)
+    counts: Counter[str] = Counter()
+    for why, rows in lost.items():
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            counts[why] += await misses.record(c, turn.definition.name, batch)
+    if turn.slots.passed:
+        counts[turn.slots.passed[0].why] += turn.slots.unlisted
+    return counts
 
 
 async def _beside(parts: Parts, turn: _Turn) -> Fired:
@@ -178,9 +182,8 @@ def _tell(turn: _Turn, fired: Fired) -> None:
     if fired.created:
         emit("execution.dispatched", task=name, queue=queue, count=fired.created)
         emit("schedule.fired", task=name, count=fired.created)
-    if fired.missed:
-        reason = turn.slots.passed[0].reason if turn.slots.passed else REFUSED
-        emit("schedule.missed", task=name, count=fired.missed, reason=reason)
+    for why, count in (+fired.missed).items():
+        emit("schedule.missed", task=name, count=count, reason=why)
     for keyed, holder in fired.held:
         slot = keyed.slot
         emit(

@@ -18,7 +18,7 @@ from taskengine.store import executions, misses
 from taskengine.store.misses import Holder, NewMiss
 from taskengine.store.pool import Connection
 
-REFUSED = "refused at the insert: its store was closed, or its payload is over max_payload_bytes"
+_REFUSED = "refused at the insert: its store was closed, or its payload is over max_payload_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ async def settle_taken(
     if standing and definition.settings.when_held == "redrive":
         redriven = await _redrive(c, parts, sorted({found[each.key].id for each in standing}))
     held = [(each, found[each.key].id) for each in standing if found[each.key].id not in redriven]
-    refused = [_miss(each, REFUSED, None) for each in rest if each.key not in found]
+    refused = [_miss(each, _REFUSED, None) for each in rest if each.key not in found]
     unrun = [_miss(each, f"not run: held by {holder}", holder) for each, holder in held]
     await misses.record(c, definition.name, unrun)
     pending = [h for h in found.values() if h.state == "pending"]

@@ -27,7 +27,8 @@ class Flight:
     ended: bool = False  # its outcome is decided: nothing later counts
     lost: bool = False  # the claim is no longer ours: nothing is settled
     task: asyncio.Task[None] | None = None
-    timer: asyncio.TimerHandle | None = None
+    bucket: int = 0  # of its deadline
+    out_of_time: bool = False  # its deadline has rung once
     beat_at: float = 0.0
     on_end: Callable[[], None] | None = None  # a lost thread has ended at last
 

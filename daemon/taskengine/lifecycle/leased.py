@@ -34,7 +34,12 @@ class Leased(Periodic):
     """A `Periodic` whose `sweep()` runs only while the lease is held."""
 
     def __init__(
-        self, parts: Parts, holder: str, token: int, interval: float, rng: random.Random | None = None
+        self,
+        parts: Parts,
+        holder: str,
+        token: int,
+        interval: float,
+        rng: random.Random | None = None,
     ) -> None:
         super().__init__(parts.clock, interval, rng)
         self.parts = parts

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from taskengine.lifecycle.deadlines import Deadlines
 from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.run import run
 from taskengine.lifecycle.settle import Settler
@@ -36,12 +37,13 @@ class Pilot:
         self._threads = threads
         self._freed = freed
         self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._ring)
 
     def start(self, job: JobHandle, flight: Flight) -> None:
         """Begin the body; never waits."""
         self._inflight.add(flight)
         flight.threaded = not job.is_async
-        flight.timer = self._loop.call_later(flight.claim.timeout, self._deadline, flight)
+        self._deadlines.add(flight, flight.claim.timeout)
         flight.task = self._loop.create_task(self._fly(job, flight))
 
     def abort(self, flight: Flight) -> None:
@@ -57,7 +59,9 @@ class Pilot:
         flight.lost = True
         emit("execution.claim_lost", execution_id=flight.claim.id, task=flight.claim.job)
         flight.cancel(StopReason.LOST)
-        self._loop.call_later(_GRACE, self._give_up, flight)
+        flight.out_of_time = True
+        self._deadlines.discard(flight)
+        self._deadlines.add(flight, _GRACE)
 
     def interrupt(self, flight: Flight) -> None:
         """Shutdown, the last step: stop what can be stopped."""
@@ -71,19 +75,21 @@ class Pilot:
             emit("execution.zombie_ended", execution_id=flight.claim.id, task=flight.claim.job)
         self._end(flight, outcome)
 
-    def _deadline(self, flight: Flight) -> None:
-        """Its time is up: a coroutine is cancelled, a thread asked; a second later it is settled."""
+    def _ring(self, flight: Flight) -> None:
+        """Its time is up: a coroutine is cancelled, a thread asked; a second later it is given up."""
         if flight.ended:
             return
+        if flight.out_of_time:
+            self._give_up(flight)
+            return
+        flight.out_of_time = True
         flight.stop(StopReason.DEADLINE)
         if not flight.threaded:
             flight.cancel(StopReason.DEADLINE)
-        flight.timer = self._loop.call_later(_GRACE, self._give_up, flight)
+        self._deadlines.add(flight, _GRACE)
 
     def _give_up(self, flight: Flight) -> None:
         """Its outcome is decided without it."""
-        if flight.ended:
-            return
         if flight.threaded:
             flight.cancel(flight.ctx.stop_reason or StopReason.DEADLINE)
             return
@@ -99,8 +105,7 @@ class Pilot:
         """The one place where a flight gets its outcome."""
         if flight.ended:
             return
-        if flight.timer is not None:
-            flight.timer.cancel()
+        self._deadlines.discard(flight)
         if self._threads.holds(flight):
             flight.on_end = lambda: self._free(flight)
             emit("execution.thread_lost", execution_id=flight.claim.id, task=flight.claim.job)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from taskengine.lifecycle.inflight import Flight
+from taskengine.model.outcome import Outcome
 from taskengine.store.executions import Moved
 from taskengine.telemetry.events import emit, heard
 
@@ -18,6 +19,8 @@ class Told(Protocol):
     @property
     def flight(self) -> Flight: ...
     @property
+    def outcome(self) -> Outcome: ...
+    @property
     def duration(self) -> float: ...
 
 
@@ -26,9 +29,7 @@ def tell_succeeded(batch: Sequence[Told]) -> None:
         return
     emit(
         "executions.settled",
-        rows=[
-            (e.flight.claim.queue, e.flight.claim.job, "succeeded", e.duration) for e in batch
-        ],
+        rows=[(e.flight.claim.queue, e.flight.claim.job, "succeeded", e.duration) for e in batch],
     )
     if heard("execution.succeeded"):
         for ended in batch:
@@ -45,13 +46,13 @@ def tell_moved(batch: Sequence[Told], moved: Sequence[Moved]) -> None:
     ended = {e.flight.claim.id: e for e in batch}
     emit(
         "executions.settled",
-        rows=[
-            (m.queue, m.job, _outcome(m), ended[m.id].duration) for m in moved if m.id in ended
-        ],
+        rows=[(m.queue, m.job, _outcome(m), ended[m.id].duration) for m in moved if m.id in ended],
     )
     for row in moved:
-        if row.id in ended:
-            _tell(row, _of(ended[row.id].flight), ended[row.id].duration)
+        told = ended.get(row.id)
+        if told is not None:
+            fields = {**_of(told.flight), "error": told.outcome.error}
+            _tell(row, fields, told.duration)
 
 
 def tell_recovered(moved: Sequence[Moved], by: str) -> None:
@@ -64,9 +65,9 @@ def tell_recovered(moved: Sequence[Moved], by: str) -> None:
 
 
 def _tell(row: Moved, fields: dict[str, object], seconds: float | None) -> None:
-    emit(
-        f"execution.{row.move}", state=row.state, reason=row.reason, seconds=seconds, **fields
-    )
+    quarantined = row.state == "failed" and row.move in ("orphaned", "interrupted")
+    event = f"execution.{'quarantined' if quarantined else row.move}"
+    emit(event, state=row.state, reason=row.reason, seconds=seconds, **fields)
     if row.move == "interrupted" and row.interruptions >= _OFTEN:
         emit("execution.interrupted_often", interruptions=row.interruptions, **fields)
 

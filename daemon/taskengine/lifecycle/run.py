@@ -116,4 +116,3 @@ def _trace(error: BaseException) -> str:
     except Exception:
         text = "(the traceback cannot be shown)"
     return storable(text)[-_TRACEBACK_CHARS:]
-

@@ -37,9 +37,10 @@ class Slot(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """A slot that does not run."""
+    """A slot that does not run: `why` in a word (a label), `reason` as it is recorded."""
 
     slot: Slot
+    why: str
     reason: str
 
 
@@ -122,17 +123,13 @@ def _planned(
 
 
 def _for_targets(plan: Plan, targets: Targets) -> Slots:
-    reasons = [(instant, reason.value) for instant, reason in plan.missed]
+    missed = [(instant, why.name.lower(), why.value) for instant, why in plan.missed]
     if plan.unlisted:
-        instant, reason = reasons[-1]
-        reasons[-1] = (instant, f"{reason} (and {plan.unlisted} more after it, not listed)")
+        instant, why, reason = missed[-1]
+        missed[-1] = instant, why, f"{reason} (and {plan.unlisted} more after it, not listed)"
     return Slots(
-        [Slot(instant, target) for instant in plan.fire for target in targets],
-        [
-            Passed(Slot(instant, target), reason)
-            for instant, reason in reasons
-            for target in targets
-        ],
+        [Slot(instant, each) for instant in plan.fire for each in targets],
+        [Passed(Slot(instant, each), *why) for instant, *why in missed for each in targets],
         plan.unlisted * len(targets),
         plan.fired_until,
     )
@@ -141,5 +138,5 @@ def _for_targets(plan: Plan, targets: Targets) -> Slots:
 def _without_zone(slots: Slots, error: str) -> Slots:
     """Nothing of these can run."""
     reason = f"the store's time zone cannot be used: {error}"
-    fire = [Passed(slot, reason) for slot in slots.fire]
-    return replace(slots, fire=[], passed=[*(Passed(p.slot, reason) for p in slots.passed), *fire])
+    all_slots = [*(each.slot for each in slots.passed), *slots.fire]
+    return replace(slots, fire=[], passed=[Passed(slot, "bad_zone", reason) for slot in all_slots])

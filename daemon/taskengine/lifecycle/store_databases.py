@@ -25,7 +25,9 @@ class StoreDatabases:
     async def acquire(self, type_num: str | None) -> tuple[str, StoreConnection[Any]]:
         """(DSN, connection); `NoStoreDatabase` in a global job or without a DSN."""
         if type_num is None:
-            raise NoStoreDatabase("store_db() in a global job: scope = 'per_store' gives it a store")
+            raise NoStoreDatabase(
+                "store_db() in a global job: scope = 'per_store' gives it a store"
+            )
         async with self._parts.store.connection() as c:
             dsn = await stores.dsn(c, type_num)
         if dsn is None:
@@ -55,7 +57,10 @@ class StoreSession(OpensDatabase):
         return self._held[1]
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         if self._held is not None:
             held, self._held = self._held, None
@@ -67,7 +72,10 @@ class StoreSession(OpensDatabase):
         return Blocking(self._held[1], self._carry)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self._carry(self.__aexit__(kind, error, tb))
 
@@ -106,6 +114,9 @@ class BlockingTransaction:
         self._carry(self._transaction.__aenter__())
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self._carry(self._transaction.__aexit__(kind, error, tb))

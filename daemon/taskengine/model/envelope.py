@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from taskengine.config import Source
-from taskengine.model.payload import MISSING, JsonValue, Missing, at_pointer
+from taskengine.model.payload import MISSING, JsonValue, Missing, at_pointer, encode
 from taskengine.model.signature_schemes import Headers
 
 _MAX_TEXT = 255
@@ -62,6 +62,11 @@ def read_envelope(source: Source, headers: Headers, value: JsonValue, digest: by
 def digest_of(body: bytes) -> bytes:
     """The body's SHA-256: what an event without id is known by."""
     return hashlib.sha256(body).digest()
+
+
+def payload_of(event_id: int, source: str, type_: str | None) -> str:
+    """The payload (JSON text) of an event's execution, however it is dispatched."""
+    return encode({"webhook_event_id": event_id, "source": source, "type": type_})
 
 
 def _read(
@@ -113,8 +118,9 @@ def _time(value: JsonValue | Missing) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     try:
-        seconds = value / 1000 if abs(value) >= _MILLISECONDS else value
-        return _EPOCH + timedelta(seconds=float(seconds))
+        number = float(value)
+        seconds = number / 1000 if abs(number) >= _MILLISECONDS else number
+        return _EPOCH + timedelta(seconds=seconds)
     except (ArithmeticError, ValueError):
         return None
 

@@ -93,8 +93,7 @@ class Orphan(NamedTuple):
     on_interrupt: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatched:
+class Dispatched(NamedTuple):
     """The answer to a dispatch: which execution, made now or found, in which state, delivered?
 
     `delivered` is False where Redis was away (the sweep delivers), and for a found execution that

@@ -52,6 +52,12 @@ class Crew:
         self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
         self.slots = parts.config.workers.slots
 
+    def resize(self, slots: int, threads: int) -> None:
+        """So many slots and threads from now on; what runs is left to end."""
+        self.slots = slots
+        self.threads.resize(threads)
+        self.work.set()
+
 
 class Worker(Service):
     """The fetcher and the settler of this process."""

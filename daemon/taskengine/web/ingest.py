@@ -68,7 +68,7 @@ class Ingest:
         self._at_once = 0
         self._refusals = Throttle(parts.clock, _QUIET_SECONDS)
 
-    async def __call__(self, request: Request) -> Response:
+    async def receive(self, request: Request) -> Response:
         """Answer; count and time it."""
         begun = self._parts.clock.monotonic()
         name = request.path_params["source"]

@@ -15,9 +15,9 @@ from taskengine.config import Source
 from taskengine.errors import StoreBusy
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.parts import Parts
+from taskengine.model.envelope import payload_of
 from taskengine.model.execution import Delivery
 from taskengine.model.keys import webhook_key, webhook_subject
-from taskengine.model.payload import encode
 from taskengine.store import executions, webhooks
 from taskengine.store.executions import Inserted, NewExecution
 from taskengine.store.pool import Connection
@@ -43,11 +43,6 @@ async def keep(parts: Parts, source: Source, event: NewEvent) -> Kept:
     if kept.deliveries:
         await _deliver(parts, kept.deliveries)
     return kept
-
-
-def payload_of(event_id: int, source: str, type_: str | None) -> str:
-    """The payload of an event's execution, however it is dispatched."""
-    return encode({"webhook_event_id": event_id, "source": source, "type": type_})
 
 
 async def _store(c: Connection, parts: Parts, source: Source, event: NewEvent) -> Kept:
@@ -115,9 +110,5 @@ def _tell(source: Source, event: NewEvent, kept: Kept) -> None:
     if kept.result == "duplicate" and kept.problem:
         emit("webhook.conflict", **fields)
     if kept.made is not None:
-        emit(
-            "execution.dispatched",
-            execution_id=kept.made.id,
-            task=kept.made.job,
-            queue=kept.made.queue,
-        )
+        made = kept.made
+        emit("executions.dispatched", rows=[(made.queue, made.job, made.id)])

@@ -55,6 +55,7 @@ class Metrics:
         )
         self._handlers: dict[str, Callable[[Fields], None]] = {
             "execution.dispatched": self._dispatched,
+            "executions.dispatched": self._all_dispatched,
             "executions.claimed": self._claimed,
             "executions.settled": self._settled,
             "execution.orphaned": self._orphaned,
@@ -95,13 +96,17 @@ class Metrics:
         try:
             encode, kind = choose_encoder(accept or "")
             return encode(self.registry), kind
-        except ValueError:  # a version in the header that is none
+        except (ValueError, TypeError):  # a version in the header that is none
             return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
 
     # ---- executions ------------------------------------------------------------------------------
 
     def _dispatched(self, fields: Fields) -> None:
         self._of_dispatched(fields["queue"], fields["task"]).inc(fields.get("count", 1))
+
+    def _all_dispatched(self, fields: Fields) -> None:
+        for (queue, task), count in Tally(row[:2] for row in fields["rows"]).items():
+            self._of_dispatched(queue, task).inc(count)
 
     def _claimed(self, fields: Fields) -> None:
         rows = fields["rows"]

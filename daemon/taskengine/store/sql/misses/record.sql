@@ -9,6 +9,6 @@ where not exists (
   select from task_executions e
   where e.job = $1 and e.idempotency_key = u.key
     and (e.scheduled_for = u.fire_time or e.state not in ('failed', 'cancelled')))
-order by u.fire_time, u.type_num
+order by u.fire_time, u.type_num nulls first
 on conflict do nothing
 returning id

@@ -1,0 +1,153 @@
+"""The composition root: builds the daemon from its configuration.
+
+The order of the tiers is the order of the start; the drain goes the other way, so that health
+answers and leases hold to the very end, and work ends before what feeds and heals it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from taskengine.config import Config
+from taskengine.lifecycle.backstage import Engine
+from taskengine.lifecycle.beats import Identity, Watch
+from taskengine.lifecycle.dispatch import Dispatcher
+from taskengine.lifecycle.membership import Membership
+from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.presence import host
+from taskengine.lifecycle.store_databases import StoreDatabases
+from taskengine.runtime.clock import Clock
+from taskengine.runtime.service import Periodic, Service
+from taskengine.runtime.supervisor import Limits, Supervisor, Tier
+from taskengine.runtime.systemd import Notifier, listen_fds, watchdog_interval
+from taskengine.services.deliveries import Deliveries
+from taskengine.services.divergence import Divergence
+from taskengine.services.gauges import GaugeRefresher
+from taskengine.services.heartbeat import Heartbeat
+from taskengine.services.orphans import DeadWorkers, OverTime, Reservations
+from taskengine.services.promoter import Promoter
+from taskengine.services.retention import Retention
+from taskengine.services.scheduler import Scheduler
+from taskengine.services.waker import Waker
+from taskengine.services.webhooks import StrandedWebhooks
+from taskengine.services.worker import Crew, Worker
+from taskengine.telemetry.metrics import Metrics
+from taskengine.web.health import Health
+from taskengine.web.server import WebServer, inherited
+from taskengine.web.site import build_site
+
+_DRAIN_MARGIN = 15.0  # seconds beyond the drain time-out: to ask, to cancel, to settle
+
+Guest = Callable[[Parts], Service]
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """The services of a daemon and what the process around them needs.
+
+    `web` is None where `[web] enabled = false`.
+    """
+
+    parts: Parts
+    crew: Crew
+    databases: StoreDatabases
+    web: WebServer | None
+    tiers: list[Tier]
+
+    @property
+    def services(self) -> list[Service]:
+        return [service for tier in self.tiers for service in tier.services]
+
+    def supervisor(self, notifier: Notifier) -> Supervisor:
+        config = self.parts.config
+        return Supervisor(self.tiers, self.parts.clock, _limits(config), notifier)
+
+
+def build(parts: Parts, metrics: Metrics, guest: Guest | None = None) -> Daemon:
+    """Put the services together, a guest of whoever runs the daemon last. Needs a running loop."""
+    identity = Identity(name=f"{host()}/{os.getpid()}")
+    token = parts.draw_token()
+    databases = StoreDatabases(parts)
+    crew = Crew(parts, identity, lambda inflight: Engine(parts, inflight, databases, identity.name))
+    watch = Watch(parts.config.heartbeat.lease, parts.config.heartbeat.beat)
+    tiers: list[Tier] = []
+    daemon = Daemon(parts, crew, databases, _web(parts, crew, metrics, tiers), tiers)
+    membership = Membership(parts, identity, token)
+    heartbeat = Heartbeat(
+        parts, crew, membership, watch, lambda: loops(daemon.services, parts.clock)
+    )
+    answers = (heartbeat,) if daemon.web is None else (daemon.web, heartbeat)
+    tiers += [
+        Tier("answers and leases hold to the very end", answers),
+        Tier("heals what the others leave behind", _sweeps(parts, crew, watch, token, metrics)),
+        Tier("feeds the workers", _feeders(parts, identity)),
+        Tier("works", (Waker(parts, crew.work.set), Worker(crew))),
+    ]
+    if guest is not None:
+        tiers.append(Tier("belongs to who runs the daemon", (guest(parts),)))
+    return daemon
+
+
+def _web(parts: Parts, crew: Crew, metrics: Metrics, tiers: list[Tier]) -> WebServer | None:
+    settings = parts.config.web
+    if not settings.enabled:
+        return None
+    health = Health(
+        parts,
+        lambda: [service for tier in tiers for service in tier.services],
+        lambda: crew.identity.draining,
+    )
+    site = build_site(parts, health, metrics)
+    return WebServer(site, settings, parts.clock, inherited(listen_fds()))
+
+
+def _sweeps(
+    parts: Parts, crew: Crew, watch: Watch, token: int, metrics: Metrics
+) -> tuple[Service, ...]:
+    identity = crew.identity
+    return (
+        DeadWorkers(parts, identity, watch),
+        Reservations(parts),
+        OverTime(parts, identity, token),
+        Deliveries(parts, identity, token),
+        Divergence(parts, identity, token),
+        StrandedWebhooks(parts, identity, token, Dispatcher(parts)),
+        Retention(parts, identity, token),
+        GaugeRefresher(parts, crew, metrics.gauges),
+    )
+
+
+def _feeders(parts: Parts, identity: Identity) -> tuple[Service, ...]:
+    promoter = Promoter(parts, identity)
+    if not parts.config.scheduler.enabled:
+        return (promoter,)
+    return (promoter, Scheduler(parts))
+
+
+def _limits(config: Config) -> Limits:
+    watchdog = watchdog_interval()
+    return Limits(
+        stall=config.heartbeat.stall_limit,
+        drain=config.workers.drain_timeout + _DRAIN_MARGIN,
+        look=min(5.0, watchdog) if watchdog else 5.0,
+    )
+
+
+def loops(services: list[Service], clock: Clock) -> str:
+    """Each loop's last turn, as JSON: its age and length in seconds, what it found."""
+    now = clock.monotonic()
+    return json.dumps(
+        {
+            service.name: {
+                "age": round(now - service.last_turn, 3) if service.last_turn else None,
+                "seconds": round(service.last_length, 4),
+                "found": dict(service.last_findings),
+            }
+            for service in services
+            if isinstance(service, Periodic)
+        },
+        default=str,
+    )

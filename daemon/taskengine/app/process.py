@@ -1,0 +1,165 @@
+"""The process of a daemon: logs, signals, waiting for the stores, the exit status.
+
+Guarantees: a Postgres that is away is waited for; a schema that is behind, a bad configuration and
+another database's Redis end with 78 (a restart would not help); a thread that cannot be stopped
+does not keep the process alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from taskengine import __version__
+from taskengine.app.build import Daemon, Guest, build
+from taskengine.config import Config
+from taskengine.errors import Away, ConfigError, TaskEngineError
+from taskengine.jobs.notify_failure import NotifyFailure
+from taskengine.lifecycle.definitions import sync
+from taskengine.lifecycle.parts import Parts, close_parts, open_parts
+from taskengine.lifecycle.rebuild import remember
+from taskengine.model.registry import Registry
+from taskengine.runtime.clock import SystemClock
+from taskengine.runtime.supervisor import Supervisor, exit_status
+from taskengine.runtime.systemd import Notifier
+from taskengine.store import migrate
+from taskengine.telemetry.events import emit, subscribe
+from taskengine.telemetry.logs import LogEvents, Logs, set_up
+from taskengine.telemetry.metrics import Metrics
+
+
+def serve(config: Config, config_path: Path | None, guest: Guest | None = None) -> int:
+    """Run a daemon until it is asked to stop; the exit status."""
+    logs = set_up(config.logs.level, config.logs.format, sys.stderr)
+    told = LogEvents()
+    subscribe(told, told.wants)
+    _calm_the_collector()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(config, config_path, logs, guest))
+    except TaskEngineError as error:
+        emit("process.failed", error=error)
+        return exit_status(error)
+
+
+def _calm_the_collector() -> None:
+    """Cycles are rare here and flights many: the default thresholds cost a sixth of the CPU."""
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+
+
+async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Guest | None) -> int:
+    """Open, run, close. A thread that cannot be stopped does not keep the process alive."""
+    stop = asyncio.Event()
+    notifier = Notifier.from_env()
+    registry = Registry.load(config.jobs.modules)
+    parts = await open_parts(
+        config, registry, SystemClock(), random.SystemRandom(), config.engine.name
+    )
+    registry.add(NotifyFailure(parts))
+    await _until_migrated(parts, notifier, stop)
+    daemon = build(parts, measure(parts), guest)
+    supervisor = daemon.supervisor(notifier)
+    _heed_signals(supervisor, daemon, stop, Reload(daemon, config_path, logs))
+    status = await _supervise(supervisor, stop)
+    await daemon.databases.close()
+    await close_parts(parts)
+    if daemon.crew.threads.lost:
+        sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+async def _supervise(supervisor: Supervisor, stop: asyncio.Event) -> int:
+    try:
+        await supervisor.run(stop)
+    except Exception as error:
+        emit("process.failed", error=error)
+        return exit_status(error)
+    emit("process.stopped")
+    return 0
+
+
+async def _until_migrated(parts: Parts, notifier: Notifier, stop: asyncio.Event) -> None:
+    """Wait for a Postgres that is away; refuse one whose schema is behind (or bring it up)."""
+    while not stop.is_set():
+        try:
+            if parts.config.migrate.auto:
+                await migrate.up(parts.config.postgres)
+            await migrate.check(parts.config.postgres)
+            await sync(parts)
+            await _recall(parts)
+        except Away as error:
+            emit("process.waiting", error=error)
+            notifier.status("waiting for Postgres")
+            notifier.extend_timeout(30)
+            await parts.clock.sleep(1.0)
+        else:
+            return
+
+
+async def _recall(parts: Parts) -> None:
+    """Redis away is no reason to wait: the divergence loop does it when it is back."""
+    try:
+        await remember(parts)
+    except Away as error:
+        emit("loop.away", loop="divergence", error=error, seconds=0.0)
+
+
+def measure(parts: Parts) -> Metrics:
+    """The metrics of this process, counting from now on."""
+    clock = parts.clock
+    metrics = Metrics(
+        version=__version__,
+        queues=parts.config.engine.queues,
+        sources=list(parts.config.webhooks.sources),
+        now=lambda: clock.now().timestamp(),
+        tasks=[(handle.settings.queue, handle.name) for handle in parts.registry],
+    )
+    metrics.subscribe()
+    return metrics
+
+
+class Reload:
+    """SIGHUP: validate everything, then swap what may change; a bad file changes nothing."""
+
+    def __init__(self, daemon: Daemon, path: Path | None, logs: Logs) -> None:
+        self._daemon = daemon
+        self._config = daemon.parts.config
+        self._path = path
+        self._logs = logs
+
+    def __call__(self) -> None:
+        try:
+            new = Config.load(self._path)
+        except ConfigError as error:
+            emit("config.refused", error=error)
+            return
+        changes, restart = self._config.reloadable_diff(new)
+        self._logs.set_level(new.logs.level)
+        self._daemon.crew.resize(new.workers.slots, new.workers.threads)
+        emit("config.reloaded", changes=changes, restart_needed=restart)
+
+
+def _heed_signals(
+    supervisor: Supervisor, daemon: Daemon, stop: asyncio.Event, reload: Reload
+) -> None:
+    """SIGTERM, SIGINT: stop; once more: hurry. SIGHUP: reload."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            supervisor.hurry()
+        daemon.crew.identity.draining = True
+        stop.set()
+
+    loop.add_signal_handler(signal.SIGTERM, asked)
+    loop.add_signal_handler(signal.SIGINT, asked)
+    loop.add_signal_handler(signal.SIGHUP, reload)

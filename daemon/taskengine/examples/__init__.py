@@ -1,0 +1,1 @@
+"""Example jobs, which `taskengine dev` registers and shows; nothing else uses them."""

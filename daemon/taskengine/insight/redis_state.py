@@ -1,0 +1,72 @@
+"""What Redis (or Valkey) is, and whether its memory can be relied on, as far as it says so itself.
+
+Guarantees: never raises because Redis is away, restricted or strange: what cannot be known is None
+or a word of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from taskengine.broker.queue import Depth
+from taskengine.errors import BrokerUnavailable
+from taskengine.lifecycle.parts import Parts
+from taskengine.store import engine
+from taskengine.store.pool import Connection
+from taskengine.telemetry.redact import clean_text
+
+OFF, AWAY, FOREIGN, FORGETFUL, GOOD = "off", "away", "foreign", "forgetful", "good"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisState:
+    """`memory`: good; off (by configuration); away; foreign (another database's); forgetful (not
+    rebuilt since it lost or changed its memory). `policy`: which keys it may evict."""
+
+    memory: str
+    server: str = "redis"
+    version: str | None = None
+    policy: str | None = None
+    error: str | None = None
+    depths: Mapping[str, Depth] | None = None
+
+
+async def look(parts: Parts, c: Connection) -> RedisState:
+    """Ask it, one thing after another; what matters most first."""
+    if not parts.config.redis.enabled:
+        return RedisState(OFF)
+    try:
+        depths = await parts.queues.depths()
+        memory = await _memory(parts, c)
+    except BrokerUnavailable as error:
+        return RedisState(AWAY, error=clean_text(str(error)))
+    info = await _info(parts)
+    server, version = _version(info)
+    return RedisState(memory, server, version, info.get("maxmemory_policy"), None, depths)
+
+
+async def _memory(parts: Parts, c: Connection) -> str:
+    seen = await parts.epoch.read()
+    identity, generation = await engine.identity(c)
+    if seen.identity and seen.identity != identity:
+        return FOREIGN
+    return GOOD if seen.is_good(identity, generation) else FORGETFUL
+
+
+async def _info(parts: Parts) -> Mapping[str, Any]:
+    """INFO may be forbidden or renamed on a managed server: that is no failure."""
+    try:
+        answer = await parts.client.command("INFO")
+    except Exception:  # the driver's errors have their one home in the broker
+        return {}
+    return answer if isinstance(answer, Mapping) else {}
+
+
+def _version(info: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Valkey says which Redis it resembles, too: its own version counts."""
+    if own := info.get("valkey_version"):
+        return "valkey", str(own)
+    found = info.get("redis_version")
+    return "redis", str(found) if found else None
