@@ -13,7 +13,6 @@ import pytest
 
 from taskengine.config import Config
 from tests.cli.conftest import Shell, environment
-from tests.support.until import until
 
 _JOBS = """
 from taskengine.model.context import JobContext
@@ -40,17 +39,12 @@ def daemon(shell: Shell, env: dict[str, str]) -> Iterator[subprocess.Popen[bytes
     (shell.folder / "greetings.py").write_text(_JOBS)
     (shell.folder / "config.toml").write_text('[jobs]\nmodules = ["greetings"]\n')
     assert shell("migrate", "up", env=env).status == 0
-    log = Path(shell.folder / "log").open("wb")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "taskengine", "run"],
-        cwd=shell.folder,
-        env=shell.environ(env),
-        stderr=log,
-    )
+    run = [sys.executable, "-m", "taskengine", "run"]
+    with Path(shell.folder / "log").open("wb") as log:
+        process = subprocess.Popen(run, cwd=shell.folder, env=shell.environ(env), stderr=log)
     yield process
     process.kill()
     process.wait()
-    log.close()
 
 
 async def test_a_job_from_the_command_line_to_its_end(
@@ -59,10 +53,9 @@ async def test_a_job_from_the_command_line_to_its_end(
     async def run(*args: object) -> tuple[int, str, str]:
         return await asyncio.to_thread(lambda: shell(*args, env=env))
 
-    async def is_up() -> bool:
-        return (await run("status"))[0] == 0
-
-    await until(is_up)
+    async with asyncio.timeout(30):
+        while (await run("status"))[0] != 0:
+            assert daemon.poll() is None
     status, out, _ = await run("dispatch", "greet", "-p", '{"name": "you"}', "--wait", 30, "--json")
     assert (status, '"state": "succeeded"' in out) == (0, True)
     status, out, _ = await run("dispatch", "greet", "-p", '{"name": "nobody"}', "--wait", 30)

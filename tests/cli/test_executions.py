@@ -23,8 +23,10 @@ _ATTEMPT = [
 
 @pytest.fixture
 async def world(hands: Hands) -> Hands:
-    once = {"max_attempts": 1, "notify_on_failure": False}
-    await hands.know(a_job("work", **once), a_job("other", queue="low", **once))
+    await hands.know(
+        a_job("work", max_attempts=1, notify_on_failure=False),
+        a_job("other", queue="low", max_attempts=1, notify_on_failure=False),
+    )
     return hands
 
 

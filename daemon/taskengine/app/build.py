@@ -116,7 +116,7 @@ def _sweeps(
         Divergence(parts, identity, token),
         StrandedWebhooks(parts, identity, token, Dispatcher(parts)),
         Retention(parts, identity, token),
-        GaugeRefresher(parts, crew, metrics.gauges),
+        GaugeRefresher(parts, crew, token, metrics.gauges),
     )
 
 

@@ -128,10 +128,9 @@ class Dispatcher:
         """Insert, look up what was there, deliver, answer in the order given."""
         order = sorted(range(len(rows)), key=lambda i: (rows[i].job, rows[i].key))
         answers = await self._insert_repeatedly([rows[i] for i in order])
-        found = [answer for answer in answers if isinstance(answer, _Answer)]
-        deliveries = [answer.delivery for answer in found if answer.delivery]
+        deliveries = [a.delivery for a in answers if isinstance(a, _Answer) and a.delivery]
         delivered = await deliver(self._parts, deliveries) if deliveries else True
-        _tell(found, [rows[i] for i in order])
+        _tell(answers, [rows[i] for i in order])
         out: list[Dispatched | Exception] = [StoreUnavailable("never")] * len(rows)
         for i, answer in zip(order, answers, strict=True):
             out[i] = answer if isinstance(answer, Exception) else _delivered(answer, delivered)
@@ -186,12 +185,11 @@ class Dispatcher:
         return answer
 
 
-def _tell(answers: Sequence[_Answer], rows: Sequence[NewExecution]) -> None:
-    jobs = {row.key: row.job for row in rows}
+def _tell(answers: Sequence[_Answer | Exception], rows: Sequence[NewExecution]) -> None:
     told = [
-        (delivery.queue, jobs[dispatched.key], dispatched.execution_id)
-        for dispatched, delivery in answers
-        if dispatched.created and delivery
+        (answer.delivery.queue, row.job, answer.dispatched.execution_id)
+        for answer, row in zip(answers, rows, strict=True)
+        if isinstance(answer, _Answer) and answer.dispatched.created and answer.delivery
     ]
     if told:
         emit("executions.dispatched", rows=told)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from taskengine.errors import Away, DataRejected, StoreBusy
@@ -20,12 +20,13 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_lost, tell_moved, tell_succeeded
 from taskengine.lifecycle.scribe import Scribe
 from taskengine.model.keys import event_of
-from taskengine.model.outcome import Ending, Outcome
+from taskengine.model.outcome import Outcome
 from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions, webhooks
 from taskengine.store.executions import Moved
 from taskengine.store.pool import Connection
+from taskengine.telemetry.events import emit
 
 _BATCH = 1000
 
@@ -115,22 +116,21 @@ class Settler:
 
     async def _succeed(self, batch: Sequence[Ended]) -> list[Moved]:
         rows = sorted(e.settlement for e in batch if isinstance(e.settlement, Success))
-        events = [e for e in batch if _event(e) is not None]
-        if events:
+        about = {e.flight.claim.id: event for e in batch if (event := _event(e)) is not None}
+        processed: Iterable[str] = ()
+        if about:
             async with self._parts.store.transaction() as c:
                 moved = await executions.succeed(c, rows)
-                await self._mark_processed(c, [e for e in events if e.flight.claim.id in moved])
+                events = sorted(event for id_, event in about.items() if id_ in moved)
+                processed = (await webhooks.processed_by_success(c, events)).values()
         else:
             async with self._parts.store.connection() as c:
                 moved = await executions.succeed(c, rows)
+        for source in processed:
+            emit("webhook.processed", source=source)
         tell_succeeded([e for e in batch if e.flight.claim.id in moved])
         tell_lost([e for e in batch if e.flight.claim.id not in moved])
         return []
-
-    async def _mark_processed(self, c: Connection, events: Sequence[Ended]) -> None:
-        ids = [event for e in events if (event := _event(e)) is not None]
-        if ids:
-            await webhooks.processed_by_success(c, sorted(ids))
 
     async def _succeed_alone(self, ended: Ended, error: Exception) -> list[Moved]:
         """A result that Postgres refuses is left out, and said so."""
@@ -146,17 +146,11 @@ class Settler:
             (e.settlement for e in batch if isinstance(e.settlement, Settlement)),
             key=lambda s: s.id,
         )
-        discarded = {
-            event: e.outcome.error or "discarded"
-            for e in batch
-            if e.outcome.ending is Ending.DISCARDED and (event := _event(e)) is not None
-        }
         async with self._parts.store.transaction() as c:
             moved = await executions.settle(
                 c, rows, self._by, self._parts.notice_queue, self._parts.config.recovery.check_after
             )
-            if discarded:
-                await webhooks.fail(c, list(discarded), list(discarded.values()))
+            await _fail_events(c, batch, moved)
         ids_moved = {m.id for m in moved}
         tell_moved(batch, moved)
         tell_lost([e for e in batch if e.flight.claim.id not in ids_moved])
@@ -170,6 +164,18 @@ class Settler:
             error=f"not storable: {type(error).__name__}", traceback=None, progress_message=None
         )
         return await self._settle([replace(ended, settlement=plain)])
+
+
+async def _fail_events(c: Connection, batch: Sequence[Ended], moved: Sequence[Moved]) -> None:
+    """A job's `Discard` is its event's error, if the claim was still ours."""
+    gone = {m.id for m in moved if m.move == "discarded"}
+    errors = {
+        event: e.outcome.error or "discarded"
+        for e in batch
+        if e.flight.claim.id in gone and (event := _event(e)) is not None
+    }
+    if errors:
+        await webhooks.fail(c, list(errors), list(errors.values()))
 
 
 def _event(ended: Ended) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from typing import TypedDict
 
 
 
@@ -68,6 +69,32 @@ class JobSettings:
             check_choice(name, getattr(self, name), choices)
         if self.schedule is not None:
             check_schedule(self.schedule, self.time_zone, self.scope, seconds=self.schedule_seconds)
+
+
+class DeclaredSettings(TypedDict, total=False):
+    """What `@job(...)` takes: the fields of `JobSettings`, each with its default."""
+
+    display_name: str
+    queue: str
+    scope: str
+    schedule: str | None
+    schedule_seconds: bool
+    time_zone: str
+    missed: str
+    missed_grace: int
+    when_held: str
+    timeout: int
+    max_attempts: int
+    retry_backoff: int
+    max_orphanings: int
+    max_interruptions: int
+    on_interrupt: str
+    max_payload_bytes: int
+    max_result_bytes: int
+    config: Mapping[str, JsonValue]
+    is_enabled: bool
+    notify_on_failure: bool
+    notify_sms: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from typing_extensions import Unpack
+
 from taskengine.errors import PayloadError
 from taskengine.model.context import JobContext, StoreInfo
-from taskengine.model.definition import settings_from
+from taskengine.model.definition import DeclaredSettings, settings_from
 from taskengine.model.job import Call
 from taskengine.model.payload import JsonValue, signature_model
 
@@ -24,7 +26,7 @@ class FunctionJob(Generic[P, R]):
     """A decorated function: calling it runs it, `.call(...)` makes what `dispatch` takes."""
 
     def __init__(
-        self, name: str, fn: Callable[Concatenate[JobContext, P], R], declared: Mapping[str, Any]
+        self, name: str, fn: Callable[Concatenate[JobContext, P], R], declared: DeclaredSettings
     ) -> None:
         self.name = name
         self.settings = settings_from(name, declared)
@@ -68,7 +70,7 @@ class FunctionJob(Generic[P, R]):
 
 
 def job(
-    name: str, **settings: Any
+    name: str, **settings: Unpack[DeclaredSettings]
 ) -> Callable[[Callable[Concatenate[JobContext, P], R]], FunctionJob[P, R]]:
     """Make a function a job: `@job("send-paystub", queue="payroll", timeout=60)`.
 

@@ -97,6 +97,9 @@ def store_key(key: str, type_num: str) -> str:
     return check_key(key if key.endswith(suffix) else key + suffix)
 
 
+_MAX_ID = 2**63 - 1  # a subject is anybody's text
+
+
 def webhook_key(event_id: EventId) -> str:
     """`webhook:<id>`: the key of the dispatch at ingest."""
     return f"webhook:{event_id}"
@@ -112,7 +115,8 @@ def event_of(subject: str | None) -> int | None:
     if subject is None or not subject.startswith("webhook:"):
         return None
     number = subject[len("webhook:") :]
-    return int(number) if number.isascii() and number.isdigit() else None
+    is_id = number.isascii() and number.isdigit() and len(number) < len(str(_MAX_ID))
+    return int(number) if is_id else None
 
 
 def webhook_recovery_key(event_id: EventId, minute: datetime) -> str:

@@ -1,39 +1,53 @@
-"""Keeps the gauges fresh: a scrape never asks a store."""
+"""Keeps the gauges fresh: a scrape never asks a store.
+
+What this process knows is set every few seconds; what only the database knows is asked for by one
+daemon at a time, under a lease. What cannot be known now is NaN: an old number looks like a good
+one.
+"""
 
 from __future__ import annotations
 
 from taskengine.errors import Away
+from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
 from taskengine.services.worker import Crew
+from taskengine.store import reports, webhooks
 from taskengine.telemetry.metrics import Gauges
 
 _EVERY = 5.0
 
 
 class GaugeRefresher(Periodic):
-    """Sets what can be known now; what cannot is NaN, because an old number looks like a good one."""
+    """One refresh a turn."""
 
     name = "gauges"
 
-    def __init__(self, parts: Parts, crew: Crew, gauges: Gauges) -> None:
+    def __init__(self, parts: Parts, crew: Crew, token: int, gauges: Gauges) -> None:
         super().__init__(parts.clock, _EVERY)
         self._parts = parts
         self._crew = crew
         self._gauges = gauges
+        self._lease = Lease(parts, self.name, crew.identity.name, token)
+        self._leads = False
 
     async def tick(self) -> bool:
-        """One refresh."""
+        """Ourselves, Redis, Postgres."""
+        self._of_process()
+        await self._of_redis()
+        await self._of_postgres()
+        return False
+
+    def _of_process(self) -> None:
         crew, gauges = self._crew, self._gauges
         gauges.slots(crew.inflight.busy, max(0, crew.slots - crew.inflight.busy))
         gauges.zombies(len(crew.inflight.zombies))
         gauges.lost_threads(crew.threads.lost)
         gauges.pool(*self._parts.store.usage())
         gauges.draining(crew.identity.draining)
-        await self._depths()
-        return False
 
-    async def _depths(self) -> None:
+    async def _of_redis(self) -> None:
+        """Depths as Redis has them; a policy that drops keys is shown."""
         try:
             depths = await self._parts.queues.depths()
         except Away:
@@ -46,4 +60,35 @@ class GaugeRefresher(Periodic):
         for queue, depth in depths.items():
             self._gauges.queue_depth(queue, "waiting", depth.waiting + depth.processing)
             self._gauges.queue_depth(queue, "delayed", depth.delayed)
-            self._gauges.queue_depth(queue, "running", self._crew.inflight.running[queue])
+
+    async def _of_postgres(self) -> None:
+        try:
+            self._leads = await self._lease.hold()
+            if self._leads:
+                await self._ask()
+        except Away:
+            self._gauges.postgres_up(False)
+            self._forget()
+            raise
+        self._gauges.postgres_up(True)
+        if not self._leads:
+            self._forget()
+
+    async def _ask(self) -> None:
+        async with self._parts.store.connection() as c:
+            found = {each.queue: each for each in await reports.queues(c)}
+            events = await webhooks.counts(c)
+        for name in self._parts.queues.names:
+            queue = found.get(name)
+            self._gauges.queue_depth(name, "running", queue.running if queue else 0)
+            self._gauges.queue_depth(name, "failed", queue.failed if queue else 0)
+            self._gauges.queue_oldest_age(name, (queue.oldest or 0.0) if queue else 0.0)
+        self._gauges.webhooks({e.source: (e.unprocessed, e.oldest) for e in events})
+
+    def _forget(self) -> None:
+        """Another daemon shows these, or nobody can."""
+        for name in self._parts.queues.names:
+            self._gauges.queue_depth(name, "running", None)
+            self._gauges.queue_depth(name, "failed", None)
+            self._gauges.queue_oldest_age(name, None)
+        self._gauges.webhooks(None)

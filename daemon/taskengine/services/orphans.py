@@ -8,6 +8,7 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.recover import BATCH, bury, take_late, take_rows
 from taskengine.runtime.service import Periodic
 from taskengine.store import workers
+from taskengine.telemetry.events import emit
 
 
 class DeadWorkers(Periodic):
@@ -57,7 +58,10 @@ class Reservations(Periodic):
         """One pass over the queues' processing sets."""
         moved = 0
         for queue in self._parts.queues.names:
-            moved += await self._parts.queues.requeue(queue, self._grace)
+            count = await self._parts.queues.requeue(queue, self._grace)
+            if count:
+                emit("queue.requeued", queue=queue, count=count)
+            moved += count
         self.found(requeued=moved)
         return moved > 0
 

@@ -25,7 +25,7 @@ from taskengine.telemetry import events
 from taskengine.telemetry.redact import clean, clean_text
 from taskengine.telemetry.wording import level_of, words_for
 
-_NOISY = {"asyncio": logging.WARNING, "uvicorn.access": logging.WARNING}
+_NOISY = {"asyncio": logging.WARNING, "uvicorn": logging.WARNING}
 _TAKEN = frozenset({"event", "message", "level", "timestamp", "logger", "exc_info", "_event"})
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127, *range(128, 160))}
 _CONTROL |= {ord("\n"): "\\n", ord("\t"): " ", 0x2028: "\\u2028", 0x2029: "\\u2029"}
