@@ -23,7 +23,7 @@ from taskengine.model.registry import Registry
 from taskengine.runtime.clock import SystemClock
 from taskengine.store import migrate
 from taskengine.telemetry.events import subscribe
-from tests.support.make import Hands, Told
+from tests.support.make import Hands, Spare, Told
 
 _numbers = itertools.count(1)
 
@@ -36,7 +36,9 @@ _LOOPS: Mapping[str, LoopFactory] = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--loops", default="uvloop", help="event loops to run under: uvloop, asyncio, or both by comma"
+        "--loops",
+        default="uvloop",
+        help="event loops to run under: uvloop, asyncio, or both by comma",
     )
 
 
@@ -52,6 +54,16 @@ def servers() -> Iterator[Servers]:
     folder = Path(tempfile.mkdtemp(prefix="taskengine-tests-"))
     embedded = EmbeddedServers(folder, durable=False)
     yield embedded.start()
+    embedded.remove()
+    folder.rmdir()
+
+
+@pytest.fixture(scope="session")
+def spare() -> Iterator[Spare]:
+    """A second pair. A module that breaks it overrides `servers` by it; a test mends what it broke."""
+    folder = Path(tempfile.mkdtemp(prefix="taskengine-tests-"))
+    embedded = EmbeddedServers(folder, durable=False)
+    yield Spare(embedded, embedded.start())
     embedded.remove()
     folder.rmdir()
 

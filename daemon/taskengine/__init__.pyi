@@ -1,4 +1,4 @@
-"""The public names with their homes, for type checkers: `__init__.py` hands them on lazily."""
+# The public names with their homes, for type checkers: `__init__.py` hands them on lazily.
 
 from taskengine.client import TaskEngine as TaskEngine
 from taskengine.errors import ClaimLost as ClaimLost

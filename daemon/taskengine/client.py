@@ -1,7 +1,7 @@
 """The client: opens both stores, dispatches, asks.
 
-    async with TaskEngine.from_config("config.toml") as engine:
-        sent = await engine.dispatch(send_paystub.call(employee_id=7), key="paystub:7:2026-11")
+async with TaskEngine.from_config("config.toml") as engine:
+    sent = await engine.dispatch(send_paystub.call(employee_id=7), key="paystub:7:2026-11")
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class TaskEngine:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         await close_parts(self.parts)
 
@@ -102,14 +105,22 @@ class TaskEngine:
         return await self.dispatcher.dispatch(request)
 
     async def dispatch_many(
-        self, calls: Sequence[Call], *, delay: float | timedelta = 0.0, run_at: datetime | None = None
+        self,
+        calls: Sequence[Call],
+        *,
+        delay: float | timedelta = 0.0,
+        run_at: datetime | None = None,
     ) -> list[Dispatched]:
         """Many executions, a thousand a statement, in the order given."""
         requests = [self._request(call, None, None, None, None, run_at, delay) for call in calls]
         return await self.dispatcher.dispatch_many(requests)
 
     async def dispatch_stores(
-        self, call: Call | str, payload: Mapping[str, JsonValue] | None = None, *, key: str | None = None
+        self,
+        call: Call | str,
+        payload: Mapping[str, JsonValue] | None = None,
+        *,
+        key: str | None = None,
     ) -> list[Dispatched]:
         """One execution for each active store; every key ends in `:<type_num>`."""
         async with self.parts.store.connection() as c:
@@ -131,7 +142,9 @@ class TaskEngine:
     ) -> Request:
         if run_at is not None and run_at.tzinfo is None:
             raise ValueError(f"run_at = {run_at!r} has no zone: give an aware datetime")
-        name, text = (call.job, call.payload) if isinstance(call, Call) else self._named(call, payload)
+        name, text = (
+            (call.job, call.payload) if isinstance(call, Call) else self._named(call, payload)
+        )
         return Request(name, text, key, store, subject, run_at, seconds_of(delay))
 
     def _named(self, name: str, payload: Mapping[str, JsonValue] | None) -> tuple[str, str]:

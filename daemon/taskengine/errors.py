@@ -12,13 +12,14 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """`", did you mean 'payroll'?"` for the closest known word, or `""` where none is close."""
     names = sorted(set(known))
-    match = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    match = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
     if not match:
         folded = {name.casefold().replace("_", "-"): name for name in names}
-        close = difflib.get_close_matches(word.casefold().replace("_", "-"), folded, n=1)
+        plain = word.casefold().replace("_", "-")
+        close = difflib.get_close_matches(plain, folded, n=1, cutoff=cutoff)
         match = [folded[name] for name in close]
     return f", did you mean {match[0]!r}?" if match else ""
 

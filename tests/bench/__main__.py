@@ -7,7 +7,6 @@ first, then the same with 1,000 slots.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import tempfile
@@ -63,9 +62,7 @@ async def _runs(
     figures: dict[str, dict[str, float]] = {}
     for count in slots:
         path = folder / f"bench-{count}.toml"
-        path.write_text(
-            _CONFIG.format(dsn=servers.dsn, redis=servers.redis_url, slots=count)
-        )
+        path.write_text(_CONFIG.format(dsn=servers.dsn, redis=servers.redis_url, slots=count))
         config = Config.load(path)
         await migrate.up(config.postgres)
         async with TaskEngine(config) as engine:

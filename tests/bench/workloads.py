@@ -35,7 +35,11 @@ class Bench:
         await self.sql("truncate task_executions cascade")
         parts = self.engine.parts
         for queue in parts.queues.names:
-            keys = (parts.keys.queue(queue), parts.keys.processing(queue), parts.keys.delayed(queue))
+            keys = (
+                parts.keys.queue(queue),
+                parts.keys.processing(queue),
+                parts.keys.delayed(queue),
+            )
             await parts.client.command("DEL", *keys)
 
 

@@ -99,7 +99,9 @@ async def test_keys_are_those_of_the_page_and_no_others(redis: Redis) -> None:
     await Lock(redis.parts.client, redis.keys.scheduler_lock, "me", 5.0).hold()
     p = redis.keys.prefix
     found = await redis.parts.client.command("KEYS", f"{p}:*")
-    types = {key.decode(): (await redis.parts.client.command("TYPE", key)).decode() for key in found}
+    types = {
+        key.decode(): (await redis.parts.client.command("TYPE", key)).decode() for key in found
+    }
     assert types == {
         f"{p}:queue:default": "zset",
         f"{p}:processing:default": "zset",

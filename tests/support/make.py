@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from taskengine.embedded import EmbeddedServers, Servers
 from taskengine.errors import Away, StoreUnavailable
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity, Watch
@@ -184,10 +186,14 @@ class Hands:
     async def settling(self) -> AsyncIterator[None]:
         """While this lasts, what ends is settled; at its end all of it is."""
         task = asyncio.create_task(self.crew.settler.run())
+        flushed = None
         try:
             yield
-            await self.crew.settler.flush()
+            flushed = asyncio.create_task(self.crew.settler.flush())
+            await asyncio.wait([task, flushed], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            if flushed is not None:
+                await _end(flushed)
             await _end(task)
 
     @asynccontextmanager
@@ -260,6 +266,14 @@ class Hands:
             self.watch.observe(turn * self.watch.beat, [(worker_id, beat)])
 
 
+@dataclass(frozen=True)
+class Spare:
+    """Servers that a test may stop, restart and break."""
+
+    embedded: EmbeddedServers
+    servers: Servers
+
+
 class Told(list[tuple[str, dict[str, Any]]]):
     """The events of a test."""
 
@@ -295,6 +309,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 async def settled_by(hands: Hands, name: str) -> None:
     """Until no execution of the job is unfinished."""
+
     async def done() -> bool:
         with suppress(Away):
             rows = await hands.sql(

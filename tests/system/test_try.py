@@ -122,16 +122,23 @@ class Try:
     def shown(self) -> bool:
         return "example jobs have succeeded" in self.told()
 
-    def executions(self) -> list[dict[str, Any]]:
-        """What a second terminal is told."""
-        done = subprocess.run(
-            [".venv/bin/taskengine", "executions", "list", "--json", "--limit", "1000"],
+    def beside(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in a second terminal."""
+        return subprocess.run(
+            command,
             cwd=self.project,
             capture_output=True,
             text=True,
             check=False,
             **self.person.process(),
         )
+
+    def another(self) -> subprocess.CompletedProcess[str]:
+        return self.beside("./deploy/try")
+
+    def executions(self) -> list[dict[str, Any]]:
+        listing = ("executions", "list", "--json", "--limit", "1000")
+        done = self.beside(".venv/bin/taskengine", *listing)
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -170,6 +177,8 @@ def check(project: Path, person: Person) -> None:
     before = modes(project, project / "daemon", Path("/var/lib"))
     with Try(project, person) as first:
         assert until(first.shown, SECONDS), first.told()
+        refused = first.another()
+        assert (refused.returncode, "in use" in refused.stderr) == (1, True), refused.stderr
         kept = first.succeeded()
         assert set(kept.values()) >= EXAMPLES
         assert first.ctrl_c() == 0, first.told()

@@ -83,9 +83,11 @@ def build(parts: Parts, metrics: Metrics, guest: Guest | None = None) -> Daemon:
     tiers += [
         Tier("answers and leases hold to the very end", answers),
         Tier("heals what the others leave behind", _sweeps(parts, crew, watch, token, metrics)),
-        Tier("feeds the workers", _feeders(parts, identity)),
+        Tier("feeds the workers", (Promoter(parts, identity),)),
         Tier("works", (Waker(parts, crew.work.set), Worker(crew))),
     ]
+    if parts.config.scheduler.enabled:
+        tiers.append(Tier("asks for new work, so it stops first", (Scheduler(parts),)))
     if guest is not None:
         tiers.append(Tier("belongs to who runs the daemon", (guest(parts),)))
     return daemon
@@ -118,13 +120,6 @@ def _sweeps(
         Retention(parts, identity, token),
         GaugeRefresher(parts, crew, token, metrics.gauges),
     )
-
-
-def _feeders(parts: Parts, identity: Identity) -> tuple[Service, ...]:
-    promoter = Promoter(parts, identity)
-    if not parts.config.scheduler.enabled:
-        return (promoter,)
-    return (promoter, Scheduler(parts))
 
 
 def _limits(config: Config) -> Limits:

@@ -23,7 +23,16 @@ from taskengine.runtime.clock import Clock
 from taskengine.telemetry.events import emit
 
 _CONNECTIONS = 8
-_NOT_NOW = ("OOM", "READONLY", "LOADING", "MISCONF", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "NOPERM")
+_NOT_NOW = (
+    "OOM",
+    "READONLY",
+    "LOADING",
+    "MISCONF",
+    "MASTERDOWN",
+    "NOREPLICAS",
+    "CLUSTERDOWN",
+    "NOPERM",
+)
 
 
 def _read_scripts() -> dict[str, tuple[str, str]]:
@@ -109,7 +118,9 @@ class Client:
             if not _is_not_now(error):
                 raise
             self._trip(error)
-            raise BrokerUnavailable(f"Redis cannot serve: {type(error).__name__}: {error}") from error
+            raise BrokerUnavailable(
+                f"Redis cannot serve: {type(error).__name__}: {error}"
+            ) from error
         if self.away_since is not None:
             self._restore()
         return answer

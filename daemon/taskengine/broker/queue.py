@@ -103,7 +103,9 @@ class Queues:
     async def promote(self, queue: str, now: int, n: int = BATCH) -> tuple[int, int | None]:
         """Delayed → queue, what is due at `now` (µs): (how many, when the next one is due)."""
         keys = [self._keys.delayed(queue), self._keys.queue(queue)]
-        moved, following = await self._client.script("promote", keys, [now, n, self._keys.wake, queue])
+        moved, following = await self._client.script(
+            "promote", keys, [now, n, self._keys.wake, queue]
+        )
         return moved, (int(float(following)) if following else None)
 
     async def requeue(self, queue: str, grace: float, n: int = BATCH) -> int:
@@ -135,9 +137,7 @@ class Queues:
             )
         ]
         counts = await self._client.commands(words)
-        return {
-            name: Depth(*counts[3 * i : 3 * i + 3]) for i, name in enumerate(self.names)
-        }
+        return {name: Depth(*counts[3 * i : 3 * i + 3]) for i, name in enumerate(self.names)}
 
     async def rank(self, queue: str, execution_id: int) -> int | None:
         """How many ids wait before this one; None where it does not wait."""

@@ -12,9 +12,7 @@ from __future__ import annotations
 import json
 import time
 
-from taskengine.model.context import JobContext
-from taskengine.model.function_job import job
-from taskengine.model.job import BaseJob, JobResult
+from taskengine import BaseJob, JobContext, JobResult, job
 
 
 @job("example-tick", schedule="*/5 * * * * *", schedule_seconds=True, missed="skip")

@@ -51,21 +51,26 @@ class Coalescer(Generic[T, R]):
             return
         lane = asyncio.create_task(self._work())
         self._lanes.add(lane)
-        lane.add_done_callback(self._lanes.discard)
-        lane.add_done_callback(self._slow.discard)
 
     async def _work(self) -> None:
-        loop, lane = asyncio.get_running_loop(), asyncio.current_task()
+        lane = asyncio.current_task()
         assert lane is not None  # noqa: S101  we run in it
-        while self._waiting:
-            await asyncio.sleep(0)  # let those who are about to submit join
-            count = min(self._limit, len(self._waiting))
-            batch = [self._waiting.popleft() for _ in range(count)]
-            alarm = loop.call_later(_SLOW_SECONDS, self._relieve, lane)
-            await self._answer(batch)
-            alarm.cancel()
+        try:
+            while self._waiting:
+                await self._batch(lane)
+        finally:  # in the same breath as the last look: who submits later opens a lane of its own
+            self._lanes.discard(lane)
             self._slow.discard(lane)
-            await asyncio.sleep(0)  # those who were answered may submit again
+
+    async def _batch(self, lane: asyncio.Task[None]) -> None:
+        await asyncio.sleep(0)  # let those who are about to submit join
+        count = min(self._limit, len(self._waiting))
+        batch = [self._waiting.popleft() for _ in range(count)]
+        alarm = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._relieve, lane)
+        await self._answer(batch)
+        alarm.cancel()
+        self._slow.discard(lane)
+        await asyncio.sleep(0)  # those who were answered may submit again
 
     def _relieve(self, lane: asyncio.Task[None]) -> None:
         """This lane's batch takes long: others need not wait for it."""

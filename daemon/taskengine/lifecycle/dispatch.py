@@ -14,20 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from taskengine.errors import (
-    InvalidSetting,
-    JobDisabled,
-    PayloadError,
-    StoreBusy,
-    StoreRequired,
-    StoreUnavailable,
-    TaskEngineError,
-    UnknownJob,
-    UnknownQueue,
-    UnknownStore,
-)
+from taskengine.errors import PayloadError, StoreBusy, StoreUnavailable, TaskEngineError
 from taskengine.lifecycle.batches import Coalescer, halved
 from taskengine.lifecycle.deliver import deliver
+from taskengine.lifecycle.door import refusal
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.execution import Delivery, Dispatched, State
 from taskengine.model.keys import ManualKeys, check_key, store_key
@@ -214,34 +204,13 @@ def _twice(row: NewExecution, inserted: Sequence[executions.Inserted]) -> _Answe
 def _existing(row: NewExecution, seen: Found, queues: Sequence[str]) -> _Answer | TaskEngineError:
     """The execution that holds the key, delivered again if it is pending; or the door's refusal."""
     if seen.id is None or seen.state is None:
-        return _refusal(row, seen, queues)
+        return refusal(row, seen, queues)
     state = State(seen.state)
     delivery = None
     if state is State.PENDING and seen.queue is not None and seen.score is not None:
         delivery = Delivery(seen.id, seen.queue, seen.score, bool(seen.due))
     dispatched = Dispatched(seen.id, False, state, delivery is not None, row.key)
     return _Answer(dispatched, delivery)
-
-
-def _refusal(row: NewExecution, seen: Found, queues: Sequence[str]) -> TaskEngineError:
-    """Why the insert left this row out. What cannot be explained was a race: the caller repeats."""
-    if not seen.job_known:
-        return UnknownJob(row.job)
-    if not seen.is_enabled:
-        return JobDisabled(row.job)
-    queue = row.queue or seen.job_queue
-    if queue not in queues:
-        return UnknownQueue(queue or "", queues)
-    if seen.scope == "per_store" and row.type_num is None:
-        return StoreRequired(row.job)
-    if seen.scope == "global" and row.type_num is not None:
-        return InvalidSetting(f"job {row.job!r} is global: it takes no store")
-    if row.type_num is not None and not seen.store_known:
-        return UnknownStore(row.type_num)
-    limit = seen.max_payload_bytes or 0
-    if len(row.payload.encode()) > limit:
-        return PayloadError("$", f"larger than max_payload_bytes ({limit}) of job {row.job!r}")
-    return StoreBusy(f"the row of key {row.key!r} was removed meanwhile: dispatch again")
 
 
 def _delivered(answer: _Answer, delivered: bool) -> Dispatched:

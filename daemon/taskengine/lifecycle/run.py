@@ -45,7 +45,7 @@ async def run(job: JobHandle, flight: Flight, in_thread: InThread) -> Outcome | 
     except AlreadyProcessed:
         return _SUCCESS
     except Snooze as asked:
-        return Outcome(Ending.SNOOZED, reason=asked.reason, delay=asked.delay)
+        return Outcome(Ending.SNOOZED, reason=_bounded(asked.reason), delay=asked.delay)
     except Discard as asked:
         return Outcome(Ending.DISCARDED, reason="discarded", error=_bounded(asked.reason))
     except Retry as asked:

@@ -21,6 +21,7 @@ from taskengine.telemetry.events import emit
 _KEPT_LINES = 10_000
 _FIELDS_BYTES = 16_384
 _MESSAGE_CHARS = 8_000
+_LEVEL_CHARS = 20
 
 
 class Scribe(Periodic):
@@ -78,7 +79,7 @@ def _line(flight: Flight, line: LogLine) -> logs.NewLine:
         flight.claim.id,
         flight.claim.attempt,
         at,
-        level,
+        storable(str(level))[:_LEVEL_CHARS],
         storable(str(message))[:_MESSAGE_CHARS],
         text,
     )

@@ -20,8 +20,9 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_lost, tell_moved, tell_succeeded
 from taskengine.lifecycle.scribe import Scribe
 from taskengine.model.keys import event_of
-from taskengine.model.outcome import Outcome
+from taskengine.model.outcome import LONGEST_DELAY, Outcome
 from taskengine.model.settlement import Settlement, Success, decide
+from taskengine.model.text import storable
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions, webhooks
 from taskengine.store.executions import Moved
@@ -137,7 +138,7 @@ class Settler:
         if isinstance(error, StoreBusy) or not isinstance(ended.settlement, Success):
             raise error
         plain = ended.settlement._replace(
-            result=None, result_error=f"not storable: {error}", progress_message=None
+            result=None, result_error=f"not storable: {storable(str(error))}", progress_message=None
         )
         return await self._succeed([replace(ended, settlement=plain)])
 
@@ -157,11 +158,15 @@ class Settler:
         return moved
 
     async def _settle_alone(self, ended: Ended, error: Exception) -> list[Moved]:
-        """A text that Postgres refuses is left out."""
+        """Whatever of it Postgres may refuse is left out: the move itself is always made."""
         if not isinstance(error, DataRejected) or not isinstance(ended.settlement, Settlement):
             raise error
         plain = ended.settlement._replace(
-            error=f"not storable: {type(error).__name__}", traceback=None, progress_message=None
+            delay=min(ended.settlement.delay, LONGEST_DELAY),
+            reason=storable(ended.settlement.reason),
+            error=f"not storable: {storable(str(error))}",
+            traceback=None,
+            progress_message=None,
         )
         return await self._settle([replace(ended, settlement=plain)])
 

@@ -8,75 +8,38 @@ which `lifecycle/` supplies.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
-from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
-
-
+from typing import Any, Protocol
 
 from taskengine.model.execution import Claim
 from taskengine.model.outcome import Aborted
 from taskengine.model.payload import JsonValue, decode, encode
+from taskengine.model.surroundings import (
+    Alone,
+    Done,
+    EventView,
+    LogLine,
+    OpensDatabase,
+    StopReason,
+    StoreDatabase,
+    StoreInfo,
+)
 from taskengine.model.text import storable
+
+__all__ = [
+    "Backstage",
+    "Done",
+    "EventView",
+    "JobContext",
+    "LogLine",
+    "OpensDatabase",
+    "StopReason",
+    "StoreDatabase",
+    "StoreInfo",
+]
 
 _FIRST_LOGS = 1000
 _MESSAGE_CHARS = 1000
-
-
-class StopReason(StrEnum):
-    """Why a running body is asked to stop."""
-
-    CANCEL = "cancel"  # an operator
-    INTERRUPT = "interrupt"  # shutdown
-    LOST = "lost"  # the claim is no longer ours
-    DEADLINE = "deadline"
-
-
-class LogLine(NamedTuple):
-    """One line of an execution's own log."""
-
-    at: datetime
-    level: str
-    message: str
-    fields: dict[str, Any]
-
-
-class StoreInfo(NamedTuple):
-    """The store that an execution of a per-store job is for."""
-
-    type_num: str
-    name: str
-    time_zone: str
-
-
-class StoreDatabase(Protocol):
-    """A store's own database: asyncpg's verbs; they block in a thread."""
-
-    def execute(self, query: str, *args: object) -> Any: ...
-    def fetch(self, query: str, *args: object) -> Any: ...
-    def fetchrow(self, query: str, *args: object) -> Any: ...
-    def fetchval(self, query: str, *args: object) -> Any: ...
-    def transaction(self) -> Any: ...
-
-
-class OpensDatabase(
-    AbstractAsyncContextManager[StoreDatabase], AbstractContextManager[StoreDatabase]
-):
-    """`async with` in coroutines, `with` in threads."""
-
-
-class EventView(Protocol):
-    """The webhook event that an execution is about."""
-
-    id: int
-    source: str
-    type: str | None
-    body: bytes
-    received_at: datetime
-
-    def processing(self) -> AbstractAsyncContextManager[Any]:
-        """A transaction on the engine's database that ends with `processed_at` set."""
 
 
 class Backstage(Protocol):
@@ -297,34 +260,4 @@ class JobContext:
             encode(config if config is not None else {}),
             300, 3, 60, 3, 20, "retry", 65536,
         )  # fmt: skip
-        return cls(claim, _Alone())
-
-
-class _Alone:
-    """The backstage of a unit test."""
-
-    worker = "tests"
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(0).astimezone()
-
-    def beat(self, ctx: JobContext) -> None:
-        """Nobody watches."""
-
-    def changed(self, ctx: JobContext) -> None:
-        """Nobody flushes."""
-
-    def save_cursor(self, ctx: JobContext, text: str) -> Awaitable[None]:
-        return Done()
-
-    def store_db(self, ctx: JobContext) -> OpensDatabase:
-        raise LookupError("a unit test has no store database: pass your own to the job")
-
-
-class Done:
-    """An awaitable that is already done, in any thread."""
-
-    def __await__(self) -> Any:
-        return iter(())
-
-
+        return cls(claim, Alone())

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TypedDict
 
-
-
 from taskengine.errors import InvalidSetting
 from taskengine.model.keys import check_job_name
 from taskengine.model.payload import JsonValue

@@ -45,8 +45,8 @@ class Delivery(NamedTuple):
 class Claim(NamedTuple):
     """One execution under this worker's token, joined with its definition's settings.
 
-    `payload`, `cursor` and `config` are JSON texts; `store` is (type_num, name, zone); `waited` seconds went by from `run_at` to the
-    claim; `timeout` and `retry_backoff` are seconds.
+    `payload`, `cursor` and `config` are JSON texts; `store` is (type_num, name, zone); `waited`
+    seconds went by from `run_at` to the claim; `timeout` and `retry_backoff` are seconds.
     """
 
     id: int

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, get_args, get_origin
 
 from typing_extensions import TypeVar
 
-from taskengine.errors import InvalidSetting, PayloadError
+from taskengine.errors import InvalidSetting, PayloadError, nearest
 from taskengine.model.context import (
     EventView,
     JobContext,
@@ -25,6 +25,8 @@ from taskengine.model.definition import SETTINGS, JobSettings, settings_from
 from taskengine.model.payload import JsonValue, ModelPayload, encode, is_model, model_payload
 
 P = TypeVar("P", default=None)
+
+_OWN = ("name", "context", "config_defaults")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class BaseJob(Generic[P]):
     """
 
     name: ClassVar[str]
+    config_defaults: ClassVar[Mapping[str, JsonValue]] = {}
     context: JobContext
 
     def handle(self) -> Any:
@@ -189,6 +192,8 @@ class ClassJob:
         if not isinstance(name, str):
             raise InvalidSetting(f"{cls.__module__}.{cls.__qualname__} has no `name`")
         declared = {key: getattr(cls, key) for key in SETTINGS if key in _declared(cls)}
+        if "config_defaults" in _declared(cls):
+            declared["config"] = cls.config_defaults
         self.cls = cls
         self.name = name
         self.settings = settings_from(name, declared)
@@ -207,10 +212,23 @@ class ClassJob:
 
 
 def _declared(cls: type) -> set[str]:
-    """Names that the class or its bases set, `BaseJob`'s own methods (`config`) left out."""
+    """Values that the class or its bases set; a name that is nearly a setting is a mistake."""
     own = [base for base in cls.__mro__ if base not in (BaseJob, Generic, object)]
-    names = {name for base in own for name in vars(base)}
-    return names - {name for name in names if callable(getattr(cls, name, None))}
+    names = {name for base in own for name in vars(base) if not name.startswith("_")}
+    values = {name for name in names if _is_value(inspect.getattr_static(cls, name))}
+    if "config" in values:
+        raise InvalidSetting(f"{cls.__qualname__}.config hides self.config(): use config_defaults")
+    for name in values - {*SETTINGS, *_OWN}:
+        if hint := nearest(name, SETTINGS, cutoff=0.85):
+            raise InvalidSetting(f"{cls.__qualname__}.{name} is no setting{hint}")
+    return values
+
+
+def _is_value(attribute: object) -> bool:
+    """Whether a class attribute is data rather than behaviour."""
+    return not callable(attribute) and not isinstance(
+        attribute, property | classmethod | staticmethod
+    )
 
 
 def _model_of(cls: type[BaseJob[Any]]) -> ModelPayload[Any] | None:

@@ -10,6 +10,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+LONGEST_DELAY = 10 * 365 * 86400.0
+"""Seconds: what a body asks for beyond it (`inf` too) is taken as ten years."""
+
 
 class Ending(StrEnum):
     """The ways in which a run can end."""
@@ -53,7 +56,7 @@ class Retry(_Asked):
     def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.after = None if after is None else seconds_of(after)
+        self.after = None if after is None else min(seconds_of(after), LONGEST_DELAY)
 
 
 class Snooze(_Asked):
@@ -64,7 +67,8 @@ class Snooze(_Asked):
     ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.delay = seconds_of(timedelta(seconds=seconds, minutes=minutes, hours=hours))
+        asked = seconds_of(timedelta(seconds=seconds, minutes=minutes, hours=hours))
+        self.delay = min(asked, LONGEST_DELAY)
 
 
 class Discard(_Asked):

@@ -30,9 +30,12 @@ class Registry:
     def add_module(self, module: ModuleType) -> None:
         """Every job that the module itself defines."""
         for value in list(vars(module).values()):
-            if isinstance(value, FunctionJob) and value.__module__ == module.__name__:
-                self.add(value)
-            elif _is_job_class(value) and value.__module__ == module.__name__:
+            if (
+                (isinstance(value, FunctionJob)
+                and value.__module__ == module.__name__)
+                or (_is_job_class(value)
+                and value.__module__ == module.__name__)
+            ):
                 self.add(value)
 
     def get(self, name: str) -> JobHandle | None:

@@ -152,7 +152,9 @@ class Heartbeat(Service):
         clock = self._parts.clock
         begun = clock.monotonic()
         over = inflight.over_time(begun)
-        now = await workers.beat(c, worker_id, over, self._loops(), draining=self._identity.draining)
+        now = await workers.beat(
+            c, worker_id, over, self._loops(), draining=self._identity.draining
+        )
         at = (begun + clock.monotonic()) / 2
         pairs, known = inflight.held(), inflight.known()
         ids, tokens = [p[0] for p in pairs], [p[1] for p in pairs]
@@ -192,7 +194,9 @@ class Heartbeat(Service):
             return
         self._identity.offset = beat.now.timestamp() - beat.at
         self._identity.last_beat = beat.at
-        self._watch.observe(beat.at, [(w.id, w.beat) for w in beat.living if w.id != beat.worker_id])
+        self._watch.observe(
+            beat.at, [(w.id, w.beat) for w in beat.living if w.id != beat.worker_id]
+        )
         self._watch.proven(beat.proven)
         self._resume(beat.paused)
         self._tell_flights(beat.held)

@@ -58,6 +58,8 @@ class Found(NamedTuple):
     queue: str | None
     score: int | None
     due: bool | None
+    known_jobs: list[str] | None
+    known_stores: list[str] | None
 
 
 class Leftover(NamedTuple):
@@ -210,7 +212,9 @@ async def delivered(c: Connection, ids: Sequence[int]) -> None:
 
 async def orphans_of(c: Connection, worker_id: int, limit: int) -> list[Orphan]:
     """Running rows of a worker, locked."""
-    return [Orphan(*r.values()) for r in await c.fetch(sql("executions/orphans_of"), worker_id, limit)]
+    return [
+        Orphan(*r.values()) for r in await c.fetch(sql("executions/orphans_of"), worker_id, limit)
+    ]
 
 
 async def over_time(c: Connection, limit: int) -> list[Orphan]:
@@ -230,9 +234,7 @@ async def held(
     return [HeldState(*r.values()) for r in records]
 
 
-async def progress(
-    c: Connection, rows: Sequence[tuple[int, int, int | None, str | None]]
-) -> None:
+async def progress(c: Connection, rows: Sequence[tuple[int, int, int | None, str | None]]) -> None:
     """(id, token, percent, message) of claims still held."""
     await c.execute(sql("executions/progress"), *_columns(rows, 4))
 

@@ -87,7 +87,9 @@ async def check(settings: Postgres) -> None:
     """`MigrationError` unless the schema is what this version needs."""
     found = await status(settings)
     if found.changed:
-        raise MigrationError(f"applied migrations differ from their files: {', '.join(found.changed)}")
+        raise MigrationError(
+            f"applied migrations differ from their files: {', '.join(found.changed)}"
+        )
     if found.pending:
         names = ", ".join(f"{m.version:04d}_{m.name}" for m in found.pending)
         raise MigrationError(f"pending migrations: {names}; run `taskengine migrate up`")
@@ -95,7 +97,9 @@ async def check(settings: Postgres) -> None:
 
 async def _apply(c: asyncpg.Connection[asyncpg.Record], found: Status) -> list[Migration]:
     if found.changed:
-        raise MigrationError(f"applied migrations differ from their files: {', '.join(found.changed)}")
+        raise MigrationError(
+            f"applied migrations differ from their files: {', '.join(found.changed)}"
+        )
     for migration in found.pending:
         if migration.text.startswith("-- no-transaction"):
             await _apply_one(c, migration)

@@ -80,7 +80,10 @@ WORDING: dict[str, tuple[int, str]] = {
     "notice.failure": (ERROR, "notice: {task} failed for good: {error}"),
     # the process and its configuration
     "config.refused": (ERROR, "the new configuration is refused, the old one stays: {error}"),
-    "config.reloaded": (INFO, "configuration reloaded: {changes}; needs a restart: {restart_needed}"),
+    "config.reloaded": (
+        INFO,
+        "configuration reloaded: {changes}; needs a restart: {restart_needed}",
+    ),
     "process.failed": (ERROR, "the process ends: {error}"),
     "process.waiting": (WARNING, "waiting for Postgres: {error}"),
     # what others notice
