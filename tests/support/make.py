@@ -207,6 +207,14 @@ class Hands:
         finally:
             await _end(task)
 
+    async def run(self, name: str = "work", key: str | None = None, **claim: Any) -> Mapping[str, Any]:
+        """Its row after one run of its body, begun and settled; `claim`: what its claim says."""
+        taken = (await self.running(name, key))._replace(**claim)
+        async with self.settling():
+            flight = self.fly(taken)
+            await until(lambda: flight.ended)
+        return await self.row(taken.id)
+
     # ---- looking and changing ----------------------------------------------------------------
 
     async def sql(self, statement: str, *args: object) -> list[Mapping[str, Any]]:

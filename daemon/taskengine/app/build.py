@@ -31,6 +31,7 @@ from taskengine.services.orphans import DeadWorkers, OverTime, Reservations
 from taskengine.services.promoter import Promoter
 from taskengine.services.retention import Retention
 from taskengine.services.scheduler import Scheduler
+from taskengine.services.status_line import StatusLine
 from taskengine.services.waker import Waker
 from taskengine.services.webhooks import StrandedWebhooks
 from taskengine.services.worker import Crew, Worker
@@ -56,17 +57,20 @@ class Daemon:
     databases: StoreDatabases
     web: WebServer | None
     tiers: list[Tier]
+    notifier: Notifier
 
     @property
     def services(self) -> list[Service]:
         return [service for tier in self.tiers for service in tier.services]
 
-    def supervisor(self, notifier: Notifier) -> Supervisor:
-        config = self.parts.config
-        return Supervisor(self.tiers, self.parts.clock, _limits(config), notifier)
+    def supervisor(self) -> Supervisor:
+        limits = _limits(self.parts.config)
+        return Supervisor(self.tiers, self.parts.clock, limits, self.notifier)
 
 
-def build(parts: Parts, metrics: Metrics, guest: Guest | None = None) -> Daemon:
+def build(
+    parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | None = None
+) -> Daemon:
     """Put the services together, a guest of whoever runs the daemon last. Needs a running loop."""
     identity = Identity(name=f"{host()}/{os.getpid()}")
     token = parts.draw_token()
@@ -74,7 +78,8 @@ def build(parts: Parts, metrics: Metrics, guest: Guest | None = None) -> Daemon:
     crew = Crew(parts, identity, lambda inflight: Engine(parts, inflight, databases, identity.name))
     watch = Watch(parts.config.heartbeat.lease, parts.config.heartbeat.beat)
     tiers: list[Tier] = []
-    daemon = Daemon(parts, crew, databases, _web(parts, crew, metrics, tiers), tiers)
+    web = _web(parts, crew, metrics, tiers)
+    daemon = Daemon(parts, crew, databases, web, tiers, notifier)
     membership = Membership(parts, identity, token)
     heartbeat = Heartbeat(
         parts, crew, membership, watch, lambda: loops(daemon.services, parts.clock)
@@ -82,7 +87,14 @@ def build(parts: Parts, metrics: Metrics, guest: Guest | None = None) -> Daemon:
     answers = (heartbeat,) if daemon.web is None else (daemon.web, heartbeat)
     tiers += [
         Tier("answers and leases hold to the very end", answers),
-        Tier("heals what the others leave behind", _sweeps(parts, crew, watch, token, metrics)),
+        Tier(
+            "heals what the others leave behind, and shows how things stand",
+            (
+                *_sweeps(parts, crew, watch, token),
+                GaugeRefresher(parts, crew, token, metrics.gauges),
+                StatusLine(parts, crew, notifier),
+            ),
+        ),
         Tier("feeds the workers", (Promoter(parts, identity),)),
         Tier("works", (Waker(parts, crew.work.set), Worker(crew))),
     ]
@@ -106,9 +118,7 @@ def _web(parts: Parts, crew: Crew, metrics: Metrics, tiers: list[Tier]) -> WebSe
     return WebServer(site, settings, parts.clock, inherited(listen_fds()))
 
 
-def _sweeps(
-    parts: Parts, crew: Crew, watch: Watch, token: int, metrics: Metrics
-) -> tuple[Service, ...]:
+def _sweeps(parts: Parts, crew: Crew, watch: Watch, token: int) -> tuple[Service, ...]:
     identity = crew.identity
     return (
         DeadWorkers(parts, identity, watch),
@@ -118,7 +128,6 @@ def _sweeps(
         Divergence(parts, identity, token),
         StrandedWebhooks(parts, identity, token, Dispatcher(parts)),
         Retention(parts, identity, token),
-        GaugeRefresher(parts, crew, token, metrics.gauges),
     )
 
 

@@ -19,6 +19,7 @@ import uvloop
 
 from taskengine import __version__
 from taskengine.app.build import Daemon, Guest, build
+from taskengine.broker.cluster import check_cluster
 from taskengine.config import Config
 from taskengine.errors import Away, ConfigError, TaskEngineError
 from taskengine.jobs.notify_failure import NotifyFailure
@@ -65,8 +66,8 @@ async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Gu
     )
     registry.add(NotifyFailure(parts))
     await _until_migrated(parts, notifier, stop)
-    daemon = build(parts, measure(parts), guest)
-    supervisor = daemon.supervisor(notifier)
+    daemon = build(parts, measure(parts), notifier, guest)
+    supervisor = daemon.supervisor()
     _heed_signals(supervisor, daemon, stop, Reload(daemon, config_path, logs))
     status = await _supervise(supervisor, stop)
     await daemon.databases.close()
@@ -95,7 +96,7 @@ async def _until_migrated(parts: Parts, notifier: Notifier, stop: asyncio.Event)
                 await migrate.up(parts.config.postgres)
             await migrate.check(parts.config.postgres)
             await sync(parts)
-            await _recall(parts)
+            await _know_redis(parts)
         except Away as error:
             emit("process.waiting", error=error)
             notifier.status("waiting for Postgres")
@@ -105,9 +106,10 @@ async def _until_migrated(parts: Parts, notifier: Notifier, stop: asyncio.Event)
             return
 
 
-async def _recall(parts: Parts) -> None:
+async def _know_redis(parts: Parts) -> None:
     """Redis away is no reason to wait: the divergence loop does it when it is back."""
     try:
+        await check_cluster(parts.client, parts.keys)
         await remember(parts)
     except Away as error:
         emit("loop.away", loop="divergence", error=error, seconds=0.0)

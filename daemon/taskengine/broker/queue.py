@@ -100,6 +100,18 @@ class Queues:
         await self.push(deliveries)
         await self.ack(Reservation(d.id, d.queue) for d in deliveries)
 
+    async def due(self, now: int) -> tuple[list[str], int | None]:
+        """Queues with something due at `now` (µs), and when the first entry of all is due."""
+        keys = [self._keys.delayed(name) for name in self.names]
+        first, *flags = await self._client.script("due", keys, [now])
+        due = [name for name, flag in zip(self.names, flags, strict=True) if flag]
+        return due, (int(first) if first else None)
+
+    async def reserved(self) -> bool:
+        """Whether anything is in processing."""
+        keys = [self._keys.processing(name) for name in self.names]
+        return bool(await self._client.command("EXISTS", *keys))
+
     async def promote(self, queue: str, now: int, n: int = BATCH) -> tuple[int, int | None]:
         """Delayed → queue, what is due at `now` (µs): (how many, when the next one is due)."""
         keys = [self._keys.delayed(queue), self._keys.queue(queue)]

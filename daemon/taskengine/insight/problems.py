@@ -13,7 +13,6 @@ from taskengine.insight import redis_state
 from taskengine.insight.findings import Findings
 
 _SCHEDULER_SECONDS = 150.0  # it ticks every minute
-_SAFE_POLICY = "noeviction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +79,10 @@ def _of_redis(found: Findings) -> Iterator[Problem]:
         yield Problem(
             "redis.forgetful", "Redis has lost or changed its memory and is not rebuilt yet"
         )
-    if state.policy not in (None, _SAFE_POLICY):
+    if state.policy not in (None, redis_state.SAFE_POLICY):
         yield Problem(
             "redis.evicts",
-            f"Redis may drop keys (maxmemory-policy is {state.policy}): set {_SAFE_POLICY}",
+            f"Redis may drop keys (maxmemory-policy is {state.policy}): set {redis_state.SAFE_POLICY}",
         )
 
 

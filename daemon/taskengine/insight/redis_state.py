@@ -17,6 +17,7 @@ from taskengine.store import engine
 from taskengine.store.pool import Connection
 from taskengine.telemetry.redact import clean_text
 
+SAFE_POLICY = "noeviction"
 OFF, AWAY, FOREIGN, FORGETFUL, GOOD = "off", "away", "foreign", "forgetful", "good"
 
 
@@ -42,9 +43,9 @@ async def look(parts: Parts, c: Connection) -> RedisState:
         memory = await _memory(parts, c)
     except BrokerUnavailable as error:
         return RedisState(AWAY, error=clean_text(str(error)))
-    info = await _info(parts)
-    server, version = _version(info)
-    return RedisState(memory, server, version, info.get("maxmemory_policy"), None, depths)
+    told = await info(parts)
+    server, version = _version(told)
+    return RedisState(memory, server, version, told.get("maxmemory_policy"), None, depths)
 
 
 async def _memory(parts: Parts, c: Connection) -> str:
@@ -55,7 +56,7 @@ async def _memory(parts: Parts, c: Connection) -> str:
     return GOOD if seen.is_good(identity, generation) else FORGETFUL
 
 
-async def _info(parts: Parts) -> Mapping[str, Any]:
+async def info(parts: Parts) -> Mapping[str, Any]:
     """INFO may be forbidden or renamed on a managed server: that is no failure."""
     try:
         answer = await parts.client.command("INFO")

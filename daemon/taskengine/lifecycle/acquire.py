@@ -115,9 +115,10 @@ class Acquirer:
         rest = {r.id: r for r in reservations if r.id not in claimed}
         if not rest:
             return
+        known = self.jobs if jobs is None else jobs
         try:
             async with self._parts.store.connection() as c:
-                found = await executions.leftover(c, list(rest), jobs or self.jobs)
+                found = await executions.leftover(c, list(rest), known)
             await self._sort([(rest[row.id], row) for row in found])
         except (BrokerUnavailable, StoreBusy, Away):
             emit("execution.left_reserved", count=len(rest))

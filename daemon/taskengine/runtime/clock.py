@@ -7,6 +7,7 @@ Guarantees: `now()` is aware and in UTC; `sleep` and `wait` accept any number (n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -50,6 +51,11 @@ async def wait(clock: Clock, event: asyncio.Event, seconds: float) -> bool:
     if event.is_set():
         await asyncio.sleep(0)
         return True
+    if isinstance(clock, SystemClock):  # no second task: the workers wait here between two jobs
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await event.wait()
+        return event.is_set()
     async with anyio.create_task_group() as group:
 
         async def alarm() -> None:

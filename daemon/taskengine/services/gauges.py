@@ -8,14 +8,17 @@ one.
 from __future__ import annotations
 
 from taskengine.errors import Away
+from taskengine.insight import redis_state
 from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
 from taskengine.services.worker import Crew
 from taskengine.store import reports, webhooks
+from taskengine.telemetry.events import emit
 from taskengine.telemetry.metrics import Gauges
 
-_EVERY = 5.0
+_EVERY = 10.0
+_POLICY_TURNS = 30
 
 
 class GaugeRefresher(Periodic):
@@ -30,6 +33,8 @@ class GaugeRefresher(Periodic):
         self._gauges = gauges
         self._lease = Lease(parts, self.name, crew.identity.name, token)
         self._leads = False
+        self._turns = 0
+        self._policy: str | None = None
 
     async def tick(self) -> bool:
         """Ourselves, Redis, Postgres."""
@@ -57,9 +62,21 @@ class GaugeRefresher(Periodic):
                 self._gauges.queue_depth(queue, "delayed", None)
             return
         self._gauges.redis_up(True)
+        await self._look_at_policy()
         for queue, depth in depths.items():
             self._gauges.queue_depth(queue, "waiting", depth.waiting + depth.processing)
             self._gauges.queue_depth(queue, "delayed", depth.delayed)
+
+    async def _look_at_policy(self) -> None:
+        """Now and then: may Redis drop keys? Told once, shown for as long as it holds."""
+        if self._turns % _POLICY_TURNS == 0:
+            policy = (await redis_state.info(self._parts)).get("maxmemory_policy")
+            evicts = policy not in (None, redis_state.SAFE_POLICY)
+            self._gauges.redis_evicts(evicts)
+            if evicts and policy != self._policy:
+                emit("broker.evicts", policy=policy)
+            self._policy = policy
+        self._turns += 1
 
     async def _of_postgres(self) -> None:
         try:

@@ -57,6 +57,8 @@ class Reservations(Periodic):
     async def tick(self) -> bool:
         """One pass over the queues' processing sets."""
         moved = 0
+        if not await self._parts.queues.reserved():
+            return False
         for queue in self._parts.queues.names:
             count = await self._parts.queues.requeue(queue, self._grace)
             if count:

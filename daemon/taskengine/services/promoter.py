@@ -27,18 +27,16 @@ class Promoter(Periodic):
     async def tick(self) -> bool:
         """One pass over all queues; more where a batch was full."""
         now = self._now()
-        due: list[int] = []
+        queues, self._next = await self._parts.queues.due(now)
         more = False
         promoted = 0
-        for queue in self._parts.queues.names:
-            count, following = await self._parts.queues.promote(queue, now)
+        for queue in queues:
+            count, _ = await self._parts.queues.promote(queue, now)
             promoted += count
             more = more or count == BATCH
-            if count:
-                emit("queue.promoted", queue=queue, count=count)
-            if following is not None:
-                due.append(following)
-        self._next = min(due, default=None)
+            emit("queue.promoted", queue=queue, count=count)
+        if queues and not more:
+            _, self._next = await self._parts.queues.due(now)
         self.found(promoted=promoted)
         return more
 

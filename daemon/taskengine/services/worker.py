@@ -139,11 +139,11 @@ class Worker(Service):
         """How many each queue may have: all that is free but the others' unused reserves."""
         config = self._parts.config
         unused = {
-            name: max(0, settings.reserved - self._crew.inflight.running[name])
-            for name, settings in config.queues.items()
+            name: max(0, config.queue(name).reserved - self._crew.inflight.running[name])
+            for name in config.workers.queues
         }
         total = sum(unused.values())
-        limits = [(q, free - total + unused.get(q, 0)) for q in config.workers.queues]
+        limits = [(queue, free - total + own) for queue, own in unused.items()]
         return [(queue, limit) for queue, limit in limits if limit > 0]
 
     async def _start(self, claims: Sequence[Claim]) -> None:

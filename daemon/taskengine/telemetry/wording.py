@@ -29,6 +29,7 @@ WORDING: dict[str, tuple[int, str]] = {
     # the stores
     "broker.away": (WARNING, "Redis is away, dispatches wait for the sweep: {error}"),
     "broker.back": (INFO, "Redis is back"),
+    "broker.evicts": (WARNING, "Redis may drop keys: its policy is {policy}; set noeviction"),
     "broker.direct": (WARNING, "Redis is away: claiming straight from Postgres"),
     "broker.direct_left": (INFO, "claiming by way of Redis again"),
     "delivery.rebuilt": (INFO, "queues rebuilt from Postgres: {count} executions"),
