@@ -283,7 +283,7 @@ def locks(hands: Hands) -> list[Any]:
 
 
 @pytest.fixture
-def fresh(hands: Hands) -> Hands:
+async def fresh(hands: Hands) -> Hands:
     """A daemon that has not joined."""
     return Hands(hands.parts, "fresh")
 
@@ -345,7 +345,7 @@ async def test_at_the_end_rows_claimed_and_never_begun_go_back_and_it_says_goodb
 async def test_a_beat_of_ours_that_fails_proves_nothing_about_others(
     hands: Hands, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await hands.silence(10**6)
+    await hands.silence(hands.worker_id)
     assert hands.watch.silent() != []
 
     async def away(_: Any) -> Any:

@@ -44,8 +44,12 @@ class LockFile:
             if self.path.parent.stat().st_uid != os.getuid():
                 return False
             file = self.path.open("w")
+        except OSError:
+            return False
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            file.close()
             return False
         self._file = file
         return True

@@ -137,6 +137,7 @@ def connect_options(settings: Postgres, application: str) -> dict[str, Any]:
             "application_name": application,
             "search_path": settings.schema_name,
             "jit": "off",
+            "random_page_cost": "1.1",  # batches by primary key, never a walk over the table
             "idle_in_transaction_session_timeout": "60s",
         },
     }

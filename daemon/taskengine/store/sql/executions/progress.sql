@@ -3,4 +3,4 @@
 update task_executions e
 set progress = coalesce(u.progress, e.progress), progress_message = coalesce(u.message, e.progress_message)
 from unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::text[]) as u(id, token, progress, message)
-where e.id = u.id and e.claim_token = u.token
+where e.id = any($1::bigint[]) and e.id = u.id and e.claim_token = u.token

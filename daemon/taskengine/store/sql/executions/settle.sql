@@ -11,6 +11,7 @@ with input as materialized (
   select e.id, e.attempt, case when e.abort_requested_at is null then u.move else 'cancelled' end as move,
     case when e.abort_requested_at is null then u.state else 'cancelled' end as state
   from task_executions e join input u on e.id = u.id and e.claim_token = u.token
+  where e.id = any($1::bigint[])
   order by e.id for no key update of e
 ), moved as (
   update task_executions e
@@ -24,7 +25,7 @@ with input as materialized (
     last_error = coalesce(u.error, e.last_error),
     progress = coalesce(u.progress, e.progress), progress_message = coalesce(u.message, e.progress_message)
   from input u join held h on h.id = u.id
-  where e.id = u.id
+  where e.id = any($1::bigint[]) and e.id = u.id
   returning e.id, e.job, e.queue, e.state, h.move, h.attempt, e.fence, e.worker_id, e.claimed_at, e.run_at,
     e.interruptions, u.reason, u.error, u.traceback
 ), history as (

@@ -5,5 +5,5 @@ set state = 'succeeded', finished_at = now(), claim_token = null, result = u.res
   progress = coalesce(u.progress, e.progress), progress_message = coalesce(u.message, e.progress_message)
 from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::smallint[], $6::text[])
   as u(id, token, result, error, progress, message)
-where e.id = u.id and e.claim_token = u.token
+where e.id = any($1::bigint[]) and e.id = u.id and e.claim_token = u.token
 returning e.id
