@@ -96,8 +96,10 @@ async def parts(config: Config, registry: Registry) -> AsyncIterator[Parts]:
     parts = await open_parts(config, registry, SystemClock(), random.Random(7), "taskengine-tests")
     await remember(parts)
     yield parts
-    await _forget(parts)
-    await close_parts(parts)
+    try:
+        await _forget(parts)
+    finally:
+        await close_parts(parts)
 
 
 @pytest_asyncio.fixture

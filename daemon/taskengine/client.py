@@ -183,6 +183,6 @@ class TaskEngine:
 
         Raises `ExecutionNotFound`, `InvalidMove`, `ExecutionEmptied`.
         """
-        await redrive(self.parts, execution_id, by, from_start=from_start)
+        delivered = await redrive(self.parts, execution_id, by, from_start=from_start)
         found = await self.get(execution_id)
-        return Dispatched(found.id, False, found.state, True, found.key)
+        return Dispatched(found.id, False, found.state, delivered, found.key)

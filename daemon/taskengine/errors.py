@@ -139,10 +139,6 @@ class NoStoreDatabase(TaskEngineError):
     """`store_db()` in a global job, or for a store without a DSN."""
 
 
-class ResultError(TaskEngineError):
-    """A job's result that cannot be stored: not JSON, `\\u0000`, too large."""
-
-
 # ---- an execution that is not as assumed ---------------------------------------------------------
 
 

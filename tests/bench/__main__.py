@@ -74,7 +74,7 @@ async def _runs(
 
 
 async def _run(bench: Bench, only: str | None) -> dict[str, float]:
-    figures: dict[str, float] = {}
+    figures = await workloads.limits(bench)
     if only in (None, "dispatch"):
         await bench.clear()
         figures["bulk_dispatch_per_second"] = await workloads.bulk(bench)

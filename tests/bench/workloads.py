@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +43,27 @@ class Bench:
                 parts.keys.delayed(queue),
             )
             await parts.client.command("DEL", *keys)
+
+
+async def limits(bench: Bench, count: int = 200) -> dict[str, float]:
+    """What the machine itself takes for a commit and for a round trip, ms (medians)."""
+    await bench.sql("create table if not exists bench_commits (at timestamptz default now())")
+    statement = "insert into bench_commits default values returning 1"
+    return {
+        "commit_ms": await _median_ms(lambda: bench.sql(statement), count),
+        "select_ms": await _median_ms(lambda: bench.sql("select 1"), count),
+        "redis_ms": await _median_ms(lambda: bench.engine.parts.client.command("PING"), count),
+    }
+
+
+async def _median_ms(work: Callable[[], Awaitable[object]], count: int) -> float:
+    took = []
+    for _ in range(count):
+        await asyncio.sleep(0.002)
+        begun = time.perf_counter()
+        await work()
+        took.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(took)
 
 
 async def bulk(bench: Bench, count: int = 20_000) -> float:

@@ -148,8 +148,10 @@ async def test_waiting_tells_how_it_ended(
     async with hands.working():
         result = await ready(*args)
     assert (result.status, result.object["state"]) == (status, state)
+    assert ("failed: ValueError: no such employee" in result.err) is (state == "failed")
 
 
 async def test_waiting_in_vain_is_a_temporary_failure(ready: Cli) -> None:
     result = await ready("dispatch", "pay", "-p", '{"employee": 1}', "--wait", "0.2", "--json")
     assert (result.status, result.object["state"]) == (75, "pending")
+    assert "has not ended within 0.2 s" in result.err

@@ -146,6 +146,9 @@ async def test_the_next_fires_of_each_zone_in_the_order_of_time(ready: Cli, hand
     assert {each["job"] for each in both} == {"pay", "totals"}
     assert len(both) == 30
     assert (await ready("schedules", "next", "nope")).status == 3
+    await ready("jobs", "set", "pay", "schedule=")
+    without = await ready("schedules", "next", "pay")
+    assert (without.status, without.err) == (3, "taskengine: job 'pay' has no schedule\n")
     await ready("jobs", "disable", "totals")
     disabled = await ready("schedules", "next", "totals")
     assert (disabled.status, disabled.out) == (0, "")

@@ -23,6 +23,11 @@ def test_the_overview_names_every_command_and_the_exit_statuses(bare: Cli) -> No
     assert "78 configuration" in result.out
 
 
+def test_help_of_a_command_is_its_own(bare: Cli) -> None:
+    assert bare.now("help", "status") == bare.now("status", "--help")
+    assert bare.now("help", "nonsense") == bare.now("--help")
+
+
 def test_without_a_command_the_overview_is_a_usage_error(bare: Cli) -> None:
     result = bare.now()
     assert (result.status, result.out) == (2, "")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from taskengine.cli import dev_config
 from taskengine.cli.session import load
 from taskengine.config import Config
 from taskengine.embedded.processes import start_ticks
@@ -94,6 +95,39 @@ def test_servers_whose_owner_is_gone_are_not_used(running: Path) -> None:
     assert load(None).servers is None
 
 
+def test_beside_a_running_dev_its_examples_are_known(running: Path) -> None:
+    assert (
+        load(None).config.jobs.modules == ()
+    )  # its servers run, `taskengine dev` shows nothing yet
+    key = dev_config.webhook_key(running / ".taskengine")
+    (running / "config.toml").write_text(
+        '[jobs]\nmodules = ["shop.jobs"]\n'
+        '[webhooks.sources.mine]\nscheme = "github"\nkeys = ["k"]\njob = "x"\n'
+    )
+    config = load(None).config
+    assert config.jobs.modules == ("shop.jobs", dev_config.EXAMPLES)
+    assert set(config.webhooks.sources) == {"mine", dev_config.SOURCE}
+    source = config.webhooks.sources[dev_config.SOURCE]
+    assert [each.get_secret_value() for each in source.keys] == [key]
+    assert config.web == Config().web
+    (running / "config.toml").write_text('[engine]\nqueues = ["only"]\n')
+    assert load(None).config.jobs.modules == ()
+    assert load(running / "config.toml").config.webhooks.sources == {}
+
+
+def test_where_dev_does_not_run_an_error_says_so(
+    running: Path, bare: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (running / ".taskengine" / "connection.json").unlink()
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", "1")
+    result = bare.now("executions", "list")
+    assert (result.status, result.out) == (5, "")
+    assert "`taskengine dev` is not running here" in result.err
+    monkeypatch.setenv("TASKENGINE_POSTGRES__DSN", "postgresql://127.0.0.1:1/x")
+    assert "taskengine dev" not in bare.now("executions", "list").err
+
+
 def test_config_show_says_where_each_value_is_from_and_hides_secrets(
     running: Path, bare: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +145,7 @@ def test_config_show_says_where_each_value_is_from_and_hides_secrets(
     }
     assert shown["workers.threads"]["source"] == "default"
     assert shown["postgres.dsn"]["value"] == "postgresql:///own?…"
-    assert shown["postgres.dsn"]["source"].startswith("servers running in ")
+    assert shown["postgres.dsn"]["source"] == f"`taskengine dev` running in {running}"
     assert shown["webhooks.sources.everee.keys"]["value"] == ["***", "***"]
     table = bare.now("config", "show", "--config", "config.toml")
     assert "redis://me@cache:6380/0" in table.out

@@ -58,7 +58,7 @@ def test_a_system_that_is_well_is_healthy() -> None:
         (
             {"queues": [replace(QUEUE, listed=False)]},
             "queue.unlisted",
-            "3 executions are in queue 'high', which is not in [engine] queues",
+            "3 executions wait in queue 'high', which is not in [engine] queues",
         ),
         ({"queues": [replace(QUEUE, polled=False)]}, "queue.unpolled", "pushed but not polled"),
         ({"unknown_jobs": [Neglected("old", 4, 9.0)]}, "job.unknown", "4 executions of 'old'"),

@@ -16,6 +16,7 @@ from taskengine.lifecycle.batches import Coalescer, halved
 from taskengine.lifecycle.dispatch import Request
 from taskengine.model.context import JobContext
 from taskengine.model.outcome import Ending, Outcome, Retry, Snooze
+from taskengine.store import executions
 from tests.support.make import DISCARDED, FAILED, SNOOZED, SUCCEEDED, Hands, Told, a_job
 from tests.support.until import until
 
@@ -113,8 +114,6 @@ async def test_dispatch_of_a_row_that_is_gone_meanwhile_is_inserted_again(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A conflict's row is read by a second statement; retention may have been there in between."""
-    from taskengine.store import executions
-
     await hands.dispatch(key="k")
     found = executions.found
 
@@ -234,8 +233,6 @@ async def test_settle_one_lost_claim_moves_the_others(hands: Hands, told: Told) 
 async def test_settle_what_ends_while_a_statement_is_in_flight_goes_together_in_the_next(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from taskengine.store import executions
-
     claims = [await hands.running() for _ in range(5)]
     sizes: list[int] = []
     succeed = executions.succeed

@@ -170,7 +170,7 @@ async def test_gap_the_claims_reply_a_token_is_never_sent_again_once_it_was_read
 ) -> None:
     first = await hands.dispatch()
     second = await hands.dispatch()
-    acquirer = Acquirer(hands.parts, "hands")
+    acquirer = Acquirer(hands.parts, hands.identity)
     reserved = {r.id: r for r in await hands.reserve()}
     (a,) = await acquirer.claim([reserved[first.execution_id]], hands.worker_id)
     (b,) = await acquirer.claim([reserved[second.execution_id]], hands.worker_id)

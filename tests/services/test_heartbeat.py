@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -289,8 +290,6 @@ async def fresh(hands: Hands) -> Hands:
 
 
 async def test_it_beats_in_a_thread_of_its_own_while_the_main_loop_is_busy(fresh: Hands) -> None:
-    import time
-
     ready = asyncio.Event()
     task = asyncio.create_task(fresh.heartbeat.run(ready.set))
     await ready.wait()

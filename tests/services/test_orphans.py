@@ -45,7 +45,10 @@ async def held_by(other: Hands, count: int = 1) -> list[int]:
     """Executions that run under the other one."""
     ids = [(await other.dispatch()).execution_id for _ in range(count)]
     await other.reserve()
-    await other.ack(*await other.claim(*ids))
+    claims = await other.claim(*ids)
+    await other.ack(*claims)
+    for claim in claims:
+        other.crew.inflight.add(other.flight(claim))
     return ids
 
 

@@ -10,15 +10,15 @@ import pytest
 import pytest_asyncio
 
 from taskengine.config import Config
-from taskengine.errors import InvalidSetting, StoreUnavailable
+from taskengine.errors import StoreUnavailable
 from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.dispatch import Dispatcher, Request
-from taskengine.lifecycle.event_dispatch import reprocess
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.reprocess import reprocess
 from taskengine.model.execution import Dispatched
 from taskengine.model.keys import webhook_recovery_key
 from taskengine.services.webhooks import StrandedWebhooks
-from taskengine.store import webhooks
+from taskengine.store import reports, webhooks
 from taskengine.store.webhooks import NewEvent
 from taskengine.telemetry.events import subscribe
 from tests.support.fake_clock import FakeClock
@@ -296,10 +296,10 @@ async def test_redis_away_is_found_out_only_after_the_definition(world: World) -
     await world.turn(Never(world.parts))
 
 
-# ---- an operator's replay ----------------------------------------------------------------------
+# ---- an operator has them processed again -------------------------------------------------------
 
 
-async def test_an_operator_may_replay_anything_that_still_has_its_body(world: World) -> None:
+async def test_an_operator_may_reprocess_anything_that_still_has_its_body(world: World) -> None:
     fresh = await world.event("fresh", age=0)
     failed = await world.event("failed", error="discarded")
     ignored = await world.event("ignored", status="ignored")
@@ -308,24 +308,28 @@ async def test_an_operator_may_replay_anything_that_still_has_its_body(world: Wo
     async with world.parts.store.connection() as c:
         listed = await webhooks.unprocessed(c)
     assert {each.id for each in listed} == {fresh, failed, emptied}
-    done = await reprocess(world.parts, world.dispatcher, [fresh, failed, ignored, emptied, 999])
-    assert [each.created for each in done] == [True, True, True]
-    assert [each.key.rsplit(":", 4)[0] for each in done] == [
-        f"webhook-manual:{each}" for each in sorted([fresh, failed, ignored])
-    ]
+    done = await reprocess(
+        world.parts, world.dispatcher, ids=[fresh, failed, ignored, emptied, 999]
+    )
+    sent = {each.event.id: each.sent for each in done if each.sent is not None}
+    assert all(each.created for each in sent.values())
+    assert {event: each.key.rsplit(":", 4)[0] for event, each in sent.items()} == {
+        each: f"webhook-manual:{each}" for each in (fresh, failed, ignored)
+    }
+    assert [each.event.id for each in done if each.problem] == [emptied]
     row = await world.row(failed)
     assert (row["error"], row["status"], row["recoveries"]) == (None, "received", 0)
 
 
-async def test_a_replay_that_cannot_be_dispatched_touches_nothing(world: World) -> None:
+async def test_an_event_that_cannot_be_dispatched_is_not_touched(world: World) -> None:
     event = await world.event(error="discarded")
     await world.sql("update task_job_definitions set is_enabled = false")
-    with pytest.raises(InvalidSetting, match="jobs enable payroll-event"):
-        await reprocess(world.parts, world.dispatcher, [event])
+    [refused] = await reprocess(world.parts, world.dispatcher, ids=[event])
+    assert "jobs enable payroll-event" in (refused.problem or "")
     assert (await world.row(event))["error"] == "discarded"
     foreign = await world.event(source="gone")
-    with pytest.raises(InvalidSetting, match=r"webhooks\.sources\.gone"):
-        await reprocess(world.parts, world.dispatcher, [foreign])
+    [refused] = await reprocess(world.parts, world.dispatcher, ids=[foreign])
+    assert "webhooks.sources.gone" in (refused.problem or "")
 
 
 async def test_events_are_listed_with_filters_and_counted(world: World) -> None:
@@ -337,6 +341,6 @@ async def test_events_are_listed_with_filters_and_counted(world: World) -> None:
         assert [e.id for e in await webhooks.list_(c, failed=False, status="received")] == [one]
         assert [e.event_id for e in await webhooks.list_(c, source="other")] == ["three"]
         assert await webhooks.list_(c, processed=True) == []
-        [count] = await webhooks.counts(c)
-    assert (count.source, count.unprocessed) == ("everee", 1)
+        [count] = await reports.webhooks(c, 300.0)
+    assert (count.source, count.unprocessed, count.stranded) == ("everee", 1, 0)
     assert count.oldest == pytest.approx(100, abs=5)

@@ -207,7 +207,9 @@ class Hands:
         finally:
             await _end(task)
 
-    async def run(self, name: str = "work", key: str | None = None, **claim: Any) -> Mapping[str, Any]:
+    async def run(
+        self, name: str = "work", key: str | None = None, **claim: Any
+    ) -> Mapping[str, Any]:
         """Its row after one run of its body, begun and settled; `claim`: what its claim says."""
         taken = (await self.running(name, key))._replace(**claim)
         async with self.settling():
@@ -219,7 +221,7 @@ class Hands:
 
     async def sql(self, statement: str, *args: object) -> list[Mapping[str, Any]]:
         async with self.parts.store.connection() as c:
-            return list(await c.fetch(statement, *args))
+            return [dict(row) for row in await c.fetch(statement, *args)]
 
     async def row(self, execution_id: int) -> Mapping[str, Any]:
         return (await self.sql("select * from task_executions where id = $1", execution_id))[0]

@@ -82,7 +82,7 @@ def test_context_is_in_every_entry_within(start: SetUp) -> None:
 
 def test_level_changes_at_run_time(start: SetUp) -> None:
     logs = start(stream := io.StringIO())
-    emit("execution.claimed", count=3)
+    emit("executions.claimed", rows=[1, 2, 3])
     logging.getLogger("lib").debug("unheard")
     logs.set_level("debug")
     emit("executions.claimed", rows=[1, 2, 3])
@@ -95,7 +95,7 @@ def test_level_changes_at_run_time(start: SetUp) -> None:
 def test_secrets_of_fields_messages_and_exceptions_are_hidden(start: SetUp) -> None:
     start(stream := io.StringIO())
     dsn = "postgresql://app:hunter2@db/x"
-    emit("store.away", error=ConnectionError(dsn), dsn="hunter2", nested={"token": "hunter2"})
+    emit("broker.away", error=ConnectionError(dsn), dsn="hunter2", nested={"token": "hunter2"})
     emit("service.failed", service="x", error=ConnectionError(dsn))
     logging.getLogger("asyncpg").warning("cannot reach %s", dsn)
     try:

@@ -60,7 +60,7 @@ def test_the_process_is_there_too(metrics: Metrics) -> None:
 
 def test_two_apps_do_not_share_a_registry(metrics: Metrics) -> None:
     other = Metrics(version="1", queues=QUEUES, sources=[], now=lambda: 0.0)
-    emit("execution.dispatched", task="paystub", queue="payroll")
+    emit("executions.dispatched", rows=[("payroll", "paystub", 1)])
     assert value(metrics, "executions_dispatched_total", queue="payroll", task="paystub") == 1
     assert value(other, "executions_dispatched_total", queue="payroll", task="other") == 0
 
@@ -70,8 +70,7 @@ def test_two_apps_do_not_share_a_registry(metrics: Metrics) -> None:
 
 def test_executions_are_counted_on_their_way(metrics: Metrics) -> None:
     of = {"queue": "payroll", "task": "paystub"}
-    emit("execution.dispatched", execution_id=1, **of)
-    emit("execution.dispatched", execution_id=2, **of)
+    emit("executions.dispatched", rows=[("payroll", "paystub", 1), ("payroll", "paystub", 2)])
     emit("executions.claimed", rows=[("payroll", "paystub", 0.2), ("payroll", "paystub", -0.1)])
     emit(
         "executions.settled",
@@ -194,7 +193,7 @@ def test_unprocessed_events_of_sources_that_are_gone_count_as_other(metrics: Met
 def test_the_page_stays_the_same_size_whatever_the_labels(metrics: Metrics) -> None:
     def storm(start: int) -> None:
         for n in range(start, start + 1000):
-            emit("execution.dispatched", task=f"task-{n}", queue=f"queue-{n}", execution_id=n)
+            emit("executions.dispatched", rows=[(f"queue-{n}", f"task-{n}", n)])
             emit("executions.settled", rows=[(f"q{n}", f"task-{n}", f"error {n}", 1.0)])
             emit("webhook.received", source=f"source-{n}", result=f"text {n}")
             emit("schedule.missed", task=f"task-{n}", reason=f"reason {n}", count=1)

@@ -58,8 +58,8 @@ async def test_healthz_shows_each_loops_last_turn(parts: Parts) -> None:
     running.cancel()
     shown = answer.json()["loops"]["loop"]
     assert (answer.status_code, answer.json()["status"]) == (200, "ok")
-    assert shown["last_turn_seconds_ago"] >= 0
-    assert shown["findings"] == {"seen": 3}
+    assert shown["age"] >= 0
+    assert shown["found"] == {"seen": 3}
 
 
 async def test_healthz_is_503_where_a_loop_stands_still(parts: Parts) -> None:

@@ -305,7 +305,7 @@ async def test_an_unknown_type_is_stored_as_ignored(parts: Parts) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        (None, "no definition"),
+        (None, "unknown job"),
         ({"is_enabled": False}, "disabled"),
         ({"scope": "per_store"}, "store"),
     ],

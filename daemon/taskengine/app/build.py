@@ -68,9 +68,7 @@ class Daemon:
         return Supervisor(self.tiers, self.parts.clock, limits, self.notifier)
 
 
-def build(
-    parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | None = None
-) -> Daemon:
+def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | None = None) -> Daemon:
     """Put the services together, a guest of whoever runs the daemon last. Needs a running loop."""
     identity = Identity(name=f"{host()}/{os.getpid()}")
     token = parts.draw_token()
@@ -141,17 +139,7 @@ def _limits(config: Config) -> Limits:
 
 
 def loops(services: list[Service], clock: Clock) -> str:
-    """Each loop's last turn, as JSON: its age and length in seconds, what it found."""
+    """Each loop's last turn, as JSON: what a beat carries to whoever asks."""
     now = clock.monotonic()
-    return json.dumps(
-        {
-            service.name: {
-                "age": round(now - service.last_turn, 3) if service.last_turn else None,
-                "seconds": round(service.last_length, 4),
-                "found": dict(service.last_findings),
-            }
-            for service in services
-            if isinstance(service, Periodic)
-        },
-        default=str,
-    )
+    told = {each.name: each.report(now) for each in services if isinstance(each, Periodic)}
+    return json.dumps(told, default=str)

@@ -1,24 +1,21 @@
 """The process of a daemon: logs, signals, waiting for the stores, the exit status.
 
 Guarantees: a Postgres that is away is waited for; a schema that is behind, a bad configuration and
-another database's Redis end with 78 (a restart would not help); a thread that cannot be stopped
-does not keep the process alive.
+another database's Redis end with 78 (a restart would not help).
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 import signal
 import sys
 from pathlib import Path
 
-import uvloop
-
 from taskengine import __version__
 from taskengine.app.build import Daemon, Guest, build
+from taskengine.app.leaving import run_to_end
 from taskengine.broker.cluster import check_cluster
 from taskengine.config import Config
 from taskengine.errors import Away, ConfigError, TaskEngineError
@@ -43,8 +40,7 @@ def serve(config: Config, config_path: Path | None, guest: Guest | None = None) 
     subscribe(told, told.wants)
     _calm_the_collector()
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(config, config_path, logs, guest))
+        return run_to_end(lambda: _serve(config, config_path, logs, guest))
     except TaskEngineError as error:
         emit("process.failed", error=error)
         return exit_status(error)
@@ -57,7 +53,7 @@ def _calm_the_collector() -> None:
 
 
 async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Guest | None) -> int:
-    """Open, run, close. A thread that cannot be stopped does not keep the process alive."""
+    """Open, run, close."""
     stop = asyncio.Event()
     notifier = Notifier.from_env()
     registry = Registry.load(config.jobs.modules)
@@ -65,16 +61,20 @@ async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Gu
         config, registry, SystemClock(), random.SystemRandom(), config.engine.name
     )
     registry.add(NotifyFailure(parts))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)  # until there is something to be drained
     await _until_migrated(parts, notifier, stop)
+    if stop.is_set():
+        await close_parts(parts)
+        emit("process.stopped")
+        return 0
     daemon = build(parts, measure(parts), notifier, guest)
     supervisor = daemon.supervisor()
     _heed_signals(supervisor, daemon, stop, Reload(daemon, config_path, logs))
     status = await _supervise(supervisor, stop)
     await daemon.databases.close()
     await close_parts(parts)
-    if daemon.crew.threads.lost:
-        sys.stderr.flush()
-        os._exit(status)
     return status
 
 

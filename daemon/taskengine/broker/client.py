@@ -1,7 +1,7 @@
 """The one home of redis-py: a client for commands, its scripts, its breaker.
 
 Guarantees: explicit time-outs and no hidden retries; whatever says "not now" (refused, timed out,
-READONLY, OOM, LOADING, MISCONF) is `BrokerUnavailable`; after one such answer the breaker spares
+READONLY, OOM, LOADING, MISCONF …) is `BrokerUnavailable`; after one such answer the breaker spares
 callers the time-out; a script that Redis has forgotten is loaded again and runs once.
 """
 
@@ -32,6 +32,8 @@ _NOT_NOW = (
     "NOREPLICAS",
     "CLUSTERDOWN",
     "NOPERM",
+    "BUSY",
+    "WRONGTYPE",  # somebody has written over a key of ours: the rows are safe, the queue is not
 )
 
 
@@ -143,6 +145,8 @@ class Client:
 
 
 def _is_not_now(error: Exception) -> bool:
-    if isinstance(error, rx.ResponseError):
-        return str(error).upper().startswith(_NOT_NOW) or any(w in str(error) for w in _NOT_NOW)
-    return True
+    """redis-py cuts the codes that it knows off the message and keeps them apart."""
+    if not isinstance(error, rx.ResponseError):
+        return True
+    said = f"{error.status_code} {error}"
+    return any(word in said for word in _NOT_NOW)

@@ -17,7 +17,7 @@ class Lock:
     async def hold(self) -> bool:
         """Take it or renew it; whether it is ours."""
         args = [self._token, self._milliseconds]
-        return bool(await self._client.script("lock_renew", [self._key], args))
+        return bool(await self._client.script("lock_hold", [self._key], args))
 
     async def release(self) -> None:
         await self._client.script("lock_release", [self._key], [self._token])

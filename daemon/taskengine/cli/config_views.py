@@ -6,18 +6,18 @@ Guarantees: no secret is shown; of an address only scheme, user, host and path.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 
 from taskengine.cli import out
-from taskengine.cli.session import Loaded, load
-from taskengine.config import Config
-from taskengine.config.layers import Layer, from_credentials, from_environment, from_toml
-from taskengine.config.wording import keys_of
+from taskengine.cli.session import load
+from taskengine.config.layers import Layer
+from taskengine.config.root import flat, layers_of
+from taskengine.embedded import Servers
 
 _HIDDEN = "***"
 _DEFAULT = "default"
@@ -41,47 +41,24 @@ COLUMNS = [
 def read(explicit: Path | None) -> list[Entry]:
     """Raises `ConfigError`."""
     loaded = load(explicit)
-    layers = _layers(loaded)
+    layers = layers_of(loaded.path, os.environ)
+    if loaded.servers is not None:
+        layers.append(_running(loaded.servers, loaded.overrides))
     return [
-        Entry(".".join(path), value, _source(path, layers))
-        for path, value in _flat((), loaded.config)
+        Entry(key, _shown(value), _source(tuple(key.split(".")), layers))
+        for key, value in flat(loaded.config)
     ]
 
 
-def _layers(loaded: Loaded) -> list[Layer]:
-    """Weakest first, as the configuration was put together."""
-    known = {
-        section: keys_of(kind)
-        for section, kind in keys_of(Config).items()
-        if isinstance(kind, type) and issubclass(kind, BaseModel)
-    }
-    layers = [from_toml(loaded.path)] if loaded.path is not None else []
-    if folder := os.environ.get("CREDENTIALS_DIRECTORY"):
-        layers.append(from_credentials(Path(folder), known))
-    layers.append(from_environment(os.environ, known))
-    if loaded.servers is not None:
-        running = f"servers running in {loaded.servers.state}"
-        layers.append(
-            Layer(running, {section: dict(keys) for section, keys in loaded.overrides.items()})
-        )
-    return layers
+def _running(servers: Servers, overrides: Mapping[str, Mapping[str, Any]]) -> Layer:
+    given = {section: dict(keys) for section, keys in overrides.items()}
+    return Layer(f"`taskengine dev` running in {servers.state.parent}", given)
 
 
 def _source(path: tuple[str, ...], layers: list[Layer]) -> str:
     return next(
         (place for layer in reversed(layers) if (place := layer.place(path)) is not None), _DEFAULT
     )
-
-
-def _flat(path: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], object]]:
-    if isinstance(value, BaseModel):
-        for name, field in type(value).model_fields.items():
-            yield from _flat((*path, field.alias or name), getattr(value, name))
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _flat((*path, str(name)), each)
-    else:
-        yield path, _shown(value)
 
 
 def _shown(value: object) -> object:
@@ -117,4 +94,6 @@ def _text(value: object) -> str:
         return "not set"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, float):
+        return str(value).removesuffix(".0")
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,6 +1,7 @@
 """What `taskengine dev` sets in the configuration: the private servers, and what the examples need.
 
-Everything else stays as the project's own config.toml and the environment say.
+Everything else stays as the project's own config.toml and the environment say. Other commands in
+that folder set the examples, too: what the daemon knows, they know.
 """
 
 from __future__ import annotations
@@ -34,13 +35,20 @@ def dev_config(own: Config, path: Path | None, servers: Servers, port: int | Non
     }
     if own.logs.format == "auto":
         overrides["logs"] = {"format": "console"}
-    if _QUEUES.issubset(own.workers.queues):
-        overrides |= _examples(own, servers.state)
+    overrides |= _examples(own, webhook_key(servers.state))
     return Config.load(path, overrides=overrides)
 
 
-def _examples(own: Config, state: Path) -> dict[str, dict[str, Any]]:
-    source = {"scheme": "everee", "keys": [webhook_key(state)], "job": "example-hello"}
+def examples_of(own: Config, servers: Servers) -> dict[str, dict[str, Any]]:
+    """What the examples need, where `taskengine dev` has begun to show them; else nothing."""
+    file = servers.state / _KEY
+    return _examples(own, file.read_text().strip()) if file.is_file() else {}
+
+
+def _examples(own: Config, key: str) -> dict[str, dict[str, Any]]:
+    if not _QUEUES.issubset(own.workers.queues):
+        return {}
+    source = {"scheme": "everee", "keys": [key], "job": "example-hello"}
     others = [module for module in own.jobs.modules if module != EXAMPLES]
     return {
         "jobs": {"modules": [*others, EXAMPLES]},

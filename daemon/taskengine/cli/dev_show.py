@@ -29,7 +29,9 @@ _STORES = (
     ("0102", "Denver", "America/Denver"),
     ("0103", "Kolkata", "Asia/Kolkata"),
 )
-_EXAMPLES = {"example-tick", "example-shelves", "example-flaky", "example-report", "example-hello"}
+EXAMPLE_JOBS = {
+    *("example-tick", "example-shelves", "example-flaky", "example-report", "example-hello"),
+}
 _END = "execution.succeeded"
 _ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -49,7 +51,7 @@ class Showcase(Service):
         self._parts = parts
         self._state = state
         self._started = parts.clock.monotonic()
-        self._waited_for = set(_EXAMPLES)
+        self._waited_for = set(EXAMPLE_JOBS)
         web = parts.config.web
         self._host, self._port = _ANY_HOST.get(web.host, web.host), web.port
 
@@ -113,7 +115,7 @@ class Showcase(Service):
             self._waited_for.remove(task)
             if not self._waited_for:
                 seconds = self._parts.clock.monotonic() - self._started
-                say(f"All {len(_EXAMPLES)} example jobs have succeeded, after {seconds:.0f} s.")
+                say(f"All {len(EXAMPLE_JOBS)} example jobs have succeeded, after {seconds:.0f} s.")
 
 
 def command() -> str:

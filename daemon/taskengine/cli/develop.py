@@ -22,6 +22,9 @@ def dev(
 
     Ctrl-C stops everything in order; the data in .taskengine/ is kept for the next run.
     """
+    from taskengine.app import leave
     from taskengine.cli.dev import main
 
-    raise typer.Exit(main(config, port))
+    status = main(config, port)
+    leave(status)
+    raise typer.Exit(status)

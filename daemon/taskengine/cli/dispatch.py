@@ -10,22 +10,25 @@ from taskengine.cli.options import Config, Json, new_app
 
 app = new_app()
 
+_Payload = Annotated[
+    str, typer.Option("--payload", "-p", metavar="JSON", help="JSON, @FILE, or - for stdin.")
+]
+_Key = Annotated[str | None, typer.Option("--key", help="Its idempotency key; none: one is drawn.")]
+_Delay = Annotated[
+    str | None, typer.Option("--delay", metavar="SPAN", help='Seconds, or such as "15m".')
+]
+_RunAt = Annotated[
+    str | None, typer.Option("--run-at", metavar="ISO", help="2026-11-30T22:00:00+01:00")
+]
+
 
 @app.command()
 def dispatch(
     job: Annotated[str, typer.Argument(metavar="JOB")],
-    payload: Annotated[
-        str, typer.Option("--payload", "-p", metavar="JSON", help="JSON, @FILE, or - for stdin.")
-    ] = "{}",
-    key: Annotated[
-        str | None, typer.Option("--key", help="Its idempotency key; none: one is drawn.")
-    ] = None,
-    delay: Annotated[
-        str | None, typer.Option("--delay", metavar="SPAN", help='Seconds, or such as "15m".')
-    ] = None,
-    run_at: Annotated[
-        str | None, typer.Option("--run-at", metavar="ISO", help="2026-11-30T22:00:00+01:00")
-    ] = None,
+    payload: _Payload = "{}",
+    key: _Key = None,
+    delay: _Delay = None,
+    run_at: _RunAt = None,
     store: Annotated[
         str | None, typer.Option("--store", metavar="TYPE_NUM", help="For this store.")
     ] = None,
@@ -50,7 +53,7 @@ def dispatch(
     sent = ask(config, lambda engine: dispatching.carry_out(engine, order, wait), jobs=True)
     out.show(
         sent,
-        dispatching.columns(waited=wait is not None),
+        dispatching.COLUMNS,
         dispatching.shape,
         as_json=as_json,
         nothing="there is no active store: nothing was dispatched",

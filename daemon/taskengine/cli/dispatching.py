@@ -17,12 +17,14 @@ from typing import NamedTuple
 
 from taskengine.cli import out
 from taskengine.cli.failure import FAILURE, OK, TEMPFAIL
+from taskengine.cli.words import first_line
 from taskengine.client import TaskEngine
 from taskengine.config.values import duration
-from taskengine.errors import InvalidSetting, PayloadError, UnknownJob, UnknownStore
+from taskengine.errors import InvalidSetting, PayloadError
 from taskengine.model.execution import Dispatched, State
 from taskengine.model.payload import JsonValue, loads_strict
-from taskengine.store import definitions, stores
+from taskengine.store import stores
+from taskengine.telemetry.redact import clean_text
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,7 @@ def _moment(text: str | None) -> datetime | None:
 
 async def carry_out(engine: TaskEngine, wanted: Order, wait: float | None) -> list[Sent]:
     """Dispatch, and wait for so many seconds. Raises what the door refuses."""
-    try:
-        sent = await _dispatch(engine, wanted)
-    except (UnknownJob, UnknownStore) as error:
-        raise await _with_names(engine, error) from None
+    sent = await _dispatch(engine, wanted)
     if wait is None:
         return sent
     return list(await asyncio.gather(*(_ended(engine, each, wait) for each in sent)))
@@ -136,21 +135,18 @@ async def _one(engine: TaskEngine, wanted: Order) -> Dispatched:
     )
 
 
-async def _with_names(engine: TaskEngine, error: UnknownJob | UnknownStore) -> Exception:
-    """The same error with what there is, so that the nearest name can be said."""
-    async with engine.parts.store.connection() as c:
-        if isinstance(error, UnknownJob):
-            return UnknownJob(error.name, [each.name for each in await definitions.all_(c)])
-        return UnknownStore(error.name, [each.type_num for each in await stores.active(c)])
-
-
 async def _ended(engine: TaskEngine, sent: Sent, seconds: float) -> Sent:
-    """As it is when it has ended, or when the time is up."""
+    """As it is when it has ended, or when the time is up; a message says why it did not succeed."""
     execution_id = sent.dispatched.execution_id
     try:
         found = await engine.wait(execution_id, seconds)
     except TimeoutError:
         found = await engine.get(execution_id)
+        out.note(f"execution {execution_id} has not ended within {seconds:g} s")
+    if found.state is State.FAILED:
+        out.note(
+            f"execution {execution_id} failed: {first_line(clean_text(found.last_error or '?'))}"
+        )
     return sent._replace(state=found.state)
 
 
@@ -176,13 +172,11 @@ def shape(each: Sent) -> dict[str, object]:
     }
 
 
-def columns(*, waited: bool) -> list[out.Column[Sent]]:
-    """The table of answers."""
-    return [
-        out.Column[Sent]("execution", lambda each: each.dispatched.execution_id, right=True),
-        out.Column[Sent]("store", lambda each: each.store),
-        out.Column[Sent]("created", lambda each: each.dispatched.created),
-        out.Column[Sent]("state" if not waited else "ended as", lambda each: each.state.value),
-        out.Column[Sent]("delivered", lambda each: each.dispatched.delivered),
-        out.Column[Sent]("key", lambda each: each.dispatched.key),
-    ]
+COLUMNS = [
+    out.Column[Sent]("execution", lambda each: each.dispatched.execution_id, right=True),
+    out.Column[Sent]("store", lambda each: each.store),
+    out.Column[Sent]("created", lambda each: each.dispatched.created),
+    out.Column[Sent]("state", lambda each: each.state.value),
+    out.Column[Sent]("delivered", lambda each: each.dispatched.delivered),
+    out.Column[Sent]("key", lambda each: each.dispatched.key),
+]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from taskengine.cli import out
 from taskengine.cli.words import clean, first_line, instant
-from taskengine.model.execution import Attempt, Execution
+from taskengine.model.execution import Attempt, Execution, State
 from taskengine.store.logs import Line
 from taskengine.telemetry.redact import clean_text
 
@@ -25,7 +25,9 @@ class Whole(NamedTuple):
 
 
 def _because(each: Execution) -> str:
-    return first_line(clean_text(each.last_error or each.progress_message or ""))
+    """What went wrong last, unless it has succeeded since; else how far it is."""
+    error = None if each.state is State.SUCCEEDED else each.last_error
+    return first_line(clean_text(error or each.progress_message or ""))
 
 
 COLUMNS = [
@@ -78,9 +80,10 @@ def print_whole(whole: Whole, *, as_json: bool) -> None:
         return
     each = whole.execution
     out.put(f"{each.id} {clean(each.job)} · {each.state.value} · attempt {each.attempt}")
-    for title, value in _rows(each):
-        if value is not None:
-            out.put(f"  {title:<16}{value}")
+    rows = [(title, value) for title, value in _rows(each) if value is not None]
+    width = max(len(title) for title, _ in rows)
+    for title, value in rows:
+        out.put(f"  {title:<{width}}  {value}")
     if whole.history:
         out.put("\nhistory")
         out.table(_HISTORY, whole.history)

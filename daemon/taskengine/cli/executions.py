@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from taskengine.cli.options import MAX_ID, Config, Id, Ids, Json, Limit, Yes, new_app
+from taskengine.model.execution import State
 
 app = new_app("Look at executions, run them again, cancel them.")
 
@@ -19,19 +19,9 @@ _Job = Annotated[str | None, typer.Option("--job", help="Only this job's.")]
 _FromStart = Annotated[bool, typer.Option("--from-start", help="Forget the saved cursor.")]
 
 
-class StateName(StrEnum):
-    """The states, as an option."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
 @app.command("list")
 def list_(
-    state: Annotated[StateName | None, typer.Option("--state", help="In this state.")] = None,
+    state: Annotated[State | None, typer.Option("--state", help="In this state.")] = None,
     job: _Job = None,
     queue: Annotated[str | None, typer.Option("--queue", help="In this queue.")] = None,
     store: Annotated[str | None, typer.Option("--store", help="For this store.")] = None,
@@ -99,8 +89,9 @@ def redrive(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Run failed or cancelled executions again, at once: those named, or all that --failed finds.
+    """Run failed or cancelled executions again, at once.
 
+    Those named, or all that --failed finds.
     One that is pending already is refused (exit status 4): a second press does nothing.
     """
     from taskengine.cli.moves import failed_ids, redrive_all

@@ -138,7 +138,7 @@ def print_diff(found: Diff, *, as_json: bool) -> None:
         _DIFF,
         _difference,
         as_json=as_json,
-        nothing="the rows say what the code says",
+        nothing="no setting differs",
     )
     for kind, names in (("missing", found.missing), ("foreign", found.foreign)):
         for name in names:

@@ -46,9 +46,10 @@ def set_(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Change settings, all or none: such as timeout=600 schedule='0 2 * * *' config='{"days": 3}'.
+    """Change settings, all or none.
 
-    schedule= (empty) takes the schedule away.
+    Such as timeout=600 schedule='0 2 * * *' config='{"days": 3}'. An empty schedule= takes the
+    schedule away.
     """
     from taskengine.cli import job_views
     from taskengine.cli.session import ask
@@ -60,19 +61,28 @@ def set_(
 
 @app.command()
 def enable(names: _Names, config: Config = None, as_json: Json = False) -> None:
-    """Take dispatches again; fire times that went by are not caught up with."""
+    """Take dispatches again, and fire.
+
+    Fire times that went by are not caught up with.
+    """
     _switch(names, config, as_json, on=True)
 
 
 @app.command()
 def disable(names: _Names, config: Config = None, as_json: Json = False) -> None:
-    """Take no new dispatch and fire no more; what is pending still runs."""
+    """Take no new dispatch and fire no more.
+
+    What is pending still runs.
+    """
     _switch(names, config, as_json, on=False)
 
 
 @app.command()
 def diff(config: Config = None, as_json: Json = False) -> None:
-    """Where the rows differ from the classes of [jobs] modules; the row wins."""
+    """Where the rows differ from the code; the row wins.
+
+    The code: the classes and functions of [jobs] modules.
+    """
     from taskengine.cli import job_views
     from taskengine.cli.session import ask
     from taskengine.lifecycle import definitions

@@ -55,6 +55,8 @@ def _choose(args: list[str]) -> int:
     if not args:
         print(overview(), file=sys.stderr)  # noqa: T201
         return USAGE
+    if args[0] == "help" and args[1:2] and args[1] in COMMANDS:
+        args = [*args[1:], "--help"]
     if args[0] in ("-h", "--help", "help"):
         print(overview())  # noqa: T201
         return 0

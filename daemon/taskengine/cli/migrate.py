@@ -64,7 +64,10 @@ def status(config: Config = None, as_json: Json = False) -> None:
 
 @app.command()
 def check(config: Config = None) -> None:
-    """Whether the schema is what this version needs; exit status 78 where it is not."""
+    """Whether the schema is what this version needs.
+
+    Exit status 78 where it is not.
+    """
     from taskengine.cli import out
     from taskengine.cli.session import finish, load
     from taskengine.store import migrate

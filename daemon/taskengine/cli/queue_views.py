@@ -73,7 +73,7 @@ async def pause(engine: TaskEngine, names: Sequence[str], reason: str) -> list[C
 
 
 async def resume(engine: TaskEngine, names: Sequence[str]) -> list[Change]:
-    """Resume, and wake idle workers: without Redis they look for themselves a moment later.
+    """Resume, and wake idle workers: they look when they know of it, at their next beat.
 
     A queue that was paused and has left the list since can be resumed, too.
     """

@@ -31,7 +31,10 @@ def pause(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Let nothing more of these queues begin; what runs goes on, dispatches are taken."""
+    """Let nothing more of these queues begin.
+
+    What runs goes on, and dispatches are taken.
+    """
     from taskengine.cli import out, queue_views
     from taskengine.cli.session import ask
 
@@ -41,7 +44,10 @@ def pause(
 
 @app.command()
 def resume(names: _Names, config: Config = None, as_json: Json = False) -> None:
-    """Let them run again, at once."""
+    """Let them run again.
+
+    Daemons see it at their next beat, within seconds.
+    """
     from taskengine.cli import out, queue_views
     from taskengine.cli.session import ask
 

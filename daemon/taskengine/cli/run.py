@@ -12,8 +12,10 @@ app = new_app()
 @app.command()
 def run(config: Config = None) -> None:
     """Run the daemon until it is asked to stop (SIGTERM drains; a second one hurries)."""
-    from taskengine.app import serve
+    from taskengine.app import leave, serve
     from taskengine.cli.session import load
 
     loaded = load(config)
-    raise typer.Exit(serve(loaded.config, loaded.path))
+    status = serve(loaded.config, loaded.path)
+    leave(status)
+    raise typer.Exit(status)

@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from taskengine.cli import out
+from taskengine.cli.failure import NotFound
 from taskengine.client import TaskEngine
 from taskengine.errors import TaskEngineError, UnknownJob
 from taskengine.insight.schedules import ScheduleView, schedules
+from taskengine.store import definitions
 
 
 class Fire(NamedTuple):
@@ -49,19 +51,22 @@ async def read(engine: TaskEngine) -> list[ScheduleView]:
 async def upcoming(engine: TaskEngine, job: str | None, count: int) -> list[Fire]:
     """The next fire times of one schedule or of all, in the order of time.
 
-    Raises `UnknownJob`, and says of a broken schedule that was asked for what is wrong with it.
+    Raises `UnknownJob`, `NotFound` for a job without a schedule, and says of a broken schedule that
+    was asked for what is wrong with it.
     """
     views = await schedules(engine.parts, count)
     if job is not None:
-        views = [_only(job, views)]
+        views = [await _only(engine, job, views)]
     coming = [_fire(each, i) for each in views for i in range(len(each.next))]
     return sorted(coming, key=lambda fire: (fire.fire_time, fire.job))[:count]
 
 
-def _only(job: str, views: list[ScheduleView]) -> ScheduleView:
+async def _only(engine: TaskEngine, job: str, views: list[ScheduleView]) -> ScheduleView:
     found = {each.job: each for each in views}
     if job not in found:
-        raise UnknownJob(job, found)
+        async with engine.parts.store.connection() as c:
+            known = await definitions.get(c, job)
+        raise UnknownJob(job, found) if known is None else NotFound(f"job {job!r} has no schedule")
     if found[job].error is not None:
         raise TaskEngineError(f"{job!r} does not fire: {found[job].error}")
     if not found[job].is_enabled:

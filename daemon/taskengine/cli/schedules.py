@@ -13,7 +13,7 @@ app = new_app("What fires when, and what was missed.")
 
 @app.command("list")
 def list_(config: Config = None, as_json: Json = False) -> None:
-    """All schedules: their last fire, their next one, and what went by without."""
+    """All schedules: last fire, next fire, and what was missed."""
     from taskengine.cli import out, schedule_views
     from taskengine.cli.session import ask
 
@@ -33,7 +33,7 @@ def next_(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """The next fire times of one schedule, or of all, in the order of time."""
+    """The next fire times of one schedule, or of all."""
     from taskengine.cli import out, schedule_views
     from taskengine.cli.session import ask
 

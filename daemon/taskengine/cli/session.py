@@ -1,7 +1,8 @@
 """What every command begins with: the configuration that counts here, and the stores opened.
 
 The file is the one asked for, else $TASKENGINE_CONFIG, else ./config.toml. In a folder whose
-private servers run (`.taskengine/`) those are used, unless a file or a DSN was named.
+private servers run (`.taskengine/`) those are used, unless a file or a DSN was named; with them
+comes what `taskengine dev` has set up there: the example jobs and their webhook source.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from typing import Any, TypeVar
 
 import typer
 
+from taskengine.cli import out
+from taskengine.cli.dev_config import examples_of
 from taskengine.cli.failure import Refused
 from taskengine.client import TaskEngine
 from taskengine.config import Config, find_config
 from taskengine.embedded import Servers, find_running
-from taskengine.errors import TaskEngineError
+from taskengine.embedded.place import state_of
+from taskengine.errors import StoreUnavailable, TaskEngineError
 from taskengine.jobs.notify_failure import NotifyFailure
 from taskengine.model.registry import Registry
 from taskengine.store.pool import translate
@@ -46,14 +50,15 @@ def load(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Loa
     path = find_config(Path.cwd(), explicit, env)
     named = explicit is not None or bool(env.get("TASKENGINE_CONFIG"))
     servers = None if named or _told(env, "postgres", "dsn") else find_running(Path.cwd())
-    overrides = _overrides(servers, env)
+    own = Config.load(path, env)
+    if servers is None:
+        return Loaded(own, path, None, {})
+    overrides = _overrides(own, servers, env)
     return Loaded(Config.load(path, env, overrides), path, servers, overrides)
 
 
-def _overrides(servers: Servers | None, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    if servers is None:
-        return {}
-    overrides: dict[str, dict[str, Any]] = {"postgres": {"dsn": servers.dsn}}
+def _overrides(own: Config, servers: Servers, env: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    overrides = {"postgres": {"dsn": servers.dsn}} | examples_of(own, servers)
     if not _told(env, "redis", "url"):
         overrides["redis"] = {"url": servers.redis_url}
     return overrides
@@ -71,7 +76,8 @@ def ask(
     explicit: Path | None, work: Callable[[TaskEngine], Awaitable[T]], *, jobs: bool = False
 ) -> T:
     """Open both stores (either may be away), work, close. `jobs`: load the jobs' modules, too."""
-    config = load(explicit).config
+    loaded = load(explicit)
+    config = loaded.config
     registry = Registry.load(config.jobs.modules) if jobs else Registry()
 
     async def run() -> T:
@@ -80,7 +86,19 @@ def ask(
                 registry.add(NotifyFailure(engine.parts))
             return await work(engine)
 
-    return finish(run)
+    try:
+        return finish(run)
+    except StoreUnavailable:
+        _explain(loaded)
+        raise
+
+
+def _explain(loaded: Loaded) -> None:
+    """A folder where `taskengine dev` has run before, no other Postgres named: say what is missing."""
+    if loaded.servers is None and loaded.config.postgres.dsn is None:
+        state = state_of(Path.cwd())
+        if state.is_dir():
+            out.note(f"`taskengine dev` is not running here, and its Postgres in {state} neither")
 
 
 def finish(run: Callable[[], Awaitable[T]]) -> T:

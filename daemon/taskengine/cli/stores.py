@@ -47,8 +47,9 @@ def add(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Add a store, or open and change one; without a DSN it keeps the one it has.
+    """Add a store, or open and change one.
 
+    Without a DSN it keeps the one it has.
     A DSN is a secret and no argument: everybody on the machine can read the arguments.
     """
     from taskengine.cli import out, store_views

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from taskengine.cli import out
 from taskengine.cli.failure import NOT_FOUND, OK, REFUSED
-from taskengine.lifecycle.reprocess import Replay
+from taskengine.lifecycle.reprocess import Reprocessed
 from taskengine.store.webhooks import Event
 
 COLUMNS = [
@@ -22,27 +22,27 @@ COLUMNS = [
 ]
 
 
-def _answer(each: Replay) -> str:
+def _answer(each: Reprocessed) -> str:
     if each.problem is not None:
         return "refused"
     return "dispatched" if each.sent else "would be dispatched"
 
 
-REPLAYS = [
-    out.Column[Replay]("id", lambda each: each.event.id, right=True),
-    out.Column[Replay]("source", lambda each: each.event.source),
-    out.Column[Replay]("type", lambda each: each.event.type),
-    out.Column[Replay]("received", lambda each: each.event.received_at),
-    out.Column[Replay]("answer", _answer),
-    out.Column[Replay](
+REPROCESSED = [
+    out.Column[Reprocessed]("id", lambda each: each.event.id, right=True),
+    out.Column[Reprocessed]("source", lambda each: each.event.source),
+    out.Column[Reprocessed]("type", lambda each: each.event.type),
+    out.Column[Reprocessed]("received", lambda each: each.event.received_at),
+    out.Column[Reprocessed]("answer", _answer),
+    out.Column[Reprocessed](
         "execution", lambda each: each.sent.execution_id if each.sent else None, right=True
     ),
-    out.Column[Replay]("problem", lambda each: each.problem),
+    out.Column[Reprocessed]("problem", lambda each: each.problem),
 ]
 
 
-def replay_shape(each: Replay) -> dict[str, object]:
-    """The JSON object of a replay."""
+def reprocessed_shape(each: Reprocessed) -> dict[str, object]:
+    """The JSON object of an event that was to be processed again."""
     return {
         "id": each.event.id,
         "source": each.event.source,
@@ -55,7 +55,7 @@ def replay_shape(each: Replay) -> dict[str, object]:
     }
 
 
-def status(found: Sequence[Replay], ids: Sequence[int]) -> int:
+def status(found: Sequence[Reprocessed], ids: Sequence[int]) -> int:
     """The exit status; events that were named and do not exist are told of."""
     missing = sorted(set(ids) - {each.event.id for each in found})
     for event_id in missing:

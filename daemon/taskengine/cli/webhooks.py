@@ -11,18 +11,19 @@ from taskengine.cli.options import MAX_ID, Config, Json, Limit, new_app
 app = new_app("Webhook events.")
 
 _Source = Annotated[str | None, typer.Option("--source", help="Only of this source.")]
+_Status = Annotated[str | None, typer.Option("--status", help="received, ignored or invalid.")]
+_Type = Annotated[str | None, typer.Option("--type", help="Only of this type.")]
+_Processed = Annotated[
+    bool | None, typer.Option("--processed/--unprocessed", help="Processed, or not.")
+]
 
 
 @app.command("list")
 def list_(
     source: _Source = None,
-    status: Annotated[
-        str | None, typer.Option("--status", help="received, ignored or invalid.")
-    ] = None,
-    type_: Annotated[str | None, typer.Option("--type", help="Only of this type.")] = None,
-    processed: Annotated[
-        bool | None, typer.Option("--processed/--unprocessed", help="Processed, or not.")
-    ] = None,
+    status: _Status = None,
+    type_: _Type = None,
+    processed: _Processed = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only those with an error.")] = False,
     before: Annotated[int | None, typer.Option("--before", help="Older than this id.")] = None,
     limit: Limit = 50,
@@ -69,18 +70,19 @@ def reprocess(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Dispatch the jobs of events again: those named, else those received and not processed.
+    """Dispatch the jobs of events again.
 
+    Those named, else all that were received and are not processed.
     Nothing holds an operator back: neither an event's age nor its recoveries count. Exit status 3
     where a named event does not exist, 4 where one cannot be dispatched.
     """
     from taskengine.cli import out, webhook_views
     from taskengine.cli.session import ask
-    from taskengine.lifecycle.reprocess import replay
+    from taskengine.lifecycle import reprocess as again
 
     found = ask(
         config,
-        lambda engine: replay(
+        lambda engine: again.reprocess(
             engine.parts,
             engine.dispatcher,
             ids=ids,
@@ -91,8 +93,8 @@ def reprocess(
     )
     out.show(
         found,
-        webhook_views.REPLAYS,
-        webhook_views.replay_shape,
+        webhook_views.REPROCESSED,
+        webhook_views.reprocessed_shape,
         as_json=as_json,
         nothing="no events to process",
     )

@@ -77,7 +77,7 @@ class Config(Section):
         `overrides` (`{section: {key: value}}`, e.g. of a command line) win over all of them.
         ConfigError names the place, the key and what would be right, one line for each problem.
         """
-        layers = _layers(path, os.environ if environ is None else environ)
+        layers = layers_of(path, os.environ if environ is None else environ)
         given = {section: dict(keys) for section, keys in (overrides or {}).items()}
         layers.append(Layer("the command line", given))
         try:
@@ -99,7 +99,7 @@ class Config(Section):
 
         Values of keys that need a restart are not shown (they may be secrets).
         """
-        old_keys, new_keys = dict(_flat(self)), dict(_flat(new))
+        old_keys, new_keys = dict(flat(self)), dict(flat(new))
         changed = sorted(
             key
             for key in old_keys.keys() | new_keys.keys()
@@ -165,8 +165,8 @@ def find_config(
     return usual if usual.is_file() else None
 
 
-def _layers(path: Path | None, environ: Mapping[str, str]) -> list[Layer]:
-    """Weakest first."""
+def layers_of(path: Path | None, environ: Mapping[str, str]) -> list[Layer]:
+    """Where values come from: file, credentials, environment, the weakest first."""
     known = {
         section: keys_of(kind)
         for section, kind in keys_of(Config).items()
@@ -184,15 +184,15 @@ def _refuse_unlisted(name: str, queues: tuple[str, ...], key: str) -> None:
         raise ValueError(f"{key} names {name!r}, not one of engine.queues{hint} {listing(queues)}")
 
 
-def _flat(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of every section, dotted."""
+def flat(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of every section, dotted, with its value."""
     for name, field in type(section).model_fields.items():
         yield from _flat_value(prefix + (field.alias or name), getattr(section, name))
 
 
 def _flat_value(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, BaseModel):
-        yield from _flat(value, f"{key}.")
+        yield from flat(value, f"{key}.")
     elif isinstance(value, Mapping):
         for name, each in value.items():
             yield from _flat_value(f"{key}.{name}", each)

@@ -111,11 +111,11 @@ async def read_queues(parts: Parts) -> list[QueueState]:
 
 
 async def _queues(c: Connection, listed: Sequence[str], silence: float) -> list[QueueState]:
-    """The listed ones in their order, then those that hold something and are not listed."""
+    """The listed ones in their order, then those that are not listed and hold pending rows."""
     counts = {each.queue: each for each in await reports.queues(c)}
     paused = {each.name: each for each in await queues.paused(c)}
     unpolled = {each.name for each in await reports.unpolled(c, silence)}
-    unlisted = [name for name, each in counts.items() if name not in listed and _holds_work(each)]
+    unlisted = [name for name, each in counts.items() if each.pending and name not in listed]
     return [
         QueueState(
             counts.get(name) or QueueCounts(name, 0, 0, 0, 0, None),
@@ -125,10 +125,6 @@ async def _queues(c: Connection, listed: Sequence[str], silence: float) -> list[
         )
         for name in (*listed, *unlisted)
     ]
-
-
-def _holds_work(counts: QueueCounts) -> bool:
-    return bool(counts.waiting or counts.delayed or counts.running)
 
 
 def _daemon(row: Worker, now: datetime) -> Daemon:

@@ -79,7 +79,7 @@ def _of_redis(found: Findings) -> Iterator[Problem]:
         yield Problem(
             "redis.forgetful", "Redis has lost or changed its memory and is not rebuilt yet"
         )
-    if state.policy not in (None, redis_state.SAFE_POLICY):
+    if redis_state.may_evict(state.policy):
         yield Problem(
             "redis.evicts",
             f"Redis may drop keys (maxmemory-policy is {state.policy}): set {redis_state.SAFE_POLICY}",
@@ -90,10 +90,9 @@ def _of_queues(found: Findings) -> Iterator[Problem]:
     for each in found.queues:
         name, counts = each.counts.queue, each.counts
         if not each.listed:
-            count = counts.waiting + counts.delayed + counts.running
             yield Problem(
                 "queue.unlisted",
-                f"{count} executions are in queue {name!r}, which is not in [engine] queues: "
+                f"{counts.pending} executions wait in queue {name!r}, which is not in [engine] queues: "
                 "list it again",
             )
         elif not each.polled and found.living:

@@ -65,6 +65,11 @@ async def info(parts: Parts) -> Mapping[str, Any]:
     return answer if isinstance(answer, Mapping) else {}
 
 
+def may_evict(policy: str | None) -> bool:
+    """Whether this eviction policy drops keys; an unknown one is given the benefit of the doubt."""
+    return policy not in (None, SAFE_POLICY)
+
+
 def _version(info: Mapping[str, Any]) -> tuple[str, str | None]:
     """Valkey says which Redis it resembles, too: its own version counts."""
     if own := info.get("valkey_version"):

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from taskengine.errors import InvalidSetting, ScheduleError
 from taskengine.lifecycle.definitions import problem_of
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.slots import clocks
 from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition
 from taskengine.model.schedule import Schedule
@@ -86,24 +87,15 @@ def next_fires(
     """
     settings = definition.settings
     fires = []
-    for zone, type_nums in _clocks(definition, stores).items():
+    for zone, targets in clocks(settings, stores).items():
+        type_nums = tuple(each.type_num for each in targets if each is not None)
+        if not targets:
+            continue
         schedule = Schedule.parse(settings.schedule or "", zone, settings.schedule_seconds)
         for local in schedule.preview(after, n):
             at = local.astimezone(after.tzinfo)
             fires.append(NextFire(at, local, zone, type_nums))
     return sorted(fires, key=lambda each: each.at)
-
-
-def _clocks(definition: Definition, stores: Sequence[StoreInfo]) -> dict[str, tuple[str, ...]]:
-    """The zones that the schedule is read in, with the stores that each is for."""
-    settings = definition.settings
-    if settings.scope != "per_store":
-        return {settings.time_zone: ()}
-    zones: dict[str, tuple[str, ...]] = {}
-    for store in stores:
-        zone = store.time_zone if settings.time_zone == "store" else settings.time_zone
-        zones[zone] = (*zones.get(zone, ()), store.type_num)
-    return zones
 
 
 def _coming(

@@ -41,8 +41,15 @@ class NotifyFailure:
         return lambda: self._report(ctx)
 
     async def _report(self, ctx: JobContext) -> JobResult:
-        """Take the failures and tell of them in one transaction: what is not told stays unreported."""
+        """Batch after batch, until nothing of the job's is unreported."""
         job = str(ctx.payload("job"))
+        reported = 0
+        while count := await self._report_some(job):
+            reported += count
+        return JobResult.success(reported=reported)
+
+    async def _report_some(self, job: str) -> int:
+        """Take failures and tell of them in one transaction: what is not told stays unreported."""
         async with self._parts.store.transaction() as c:
             failures = await notices.take(c, job, _BATCH)
             for failure in failures:
@@ -54,7 +61,7 @@ class NotifyFailure:
                     attempt=failure.attempt,
                     error=failure.last_error,
                 )
-        return JobResult.success(reported=len(failures))
+        return len(failures)
 
     def dump(self, payload: Mapping[str, JsonValue]) -> str:
         return encode(dict(payload))

@@ -7,12 +7,13 @@ where it belongs (dropped, delayed, pushed back).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from taskengine.broker.queue import BadEpoch
 from taskengine.errors import Away, BrokerUnavailable, DataRejected, StoreBusy
 from taskengine.lifecycle.batches import halved
+from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.events import WebhookEvent, load_events
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.execution import Claim, Delivery, Reservation
@@ -23,19 +24,20 @@ from taskengine.telemetry.events import emit
 
 T = TypeVar("T")
 
-_UNKNOWN_JOB_DELAY = 5_000_000  # µs
+_LATER = 5_000_000  # µs: for what cannot be claimed here, or not now
 
 
 class Acquirer:
     """The acquiring side of one worker."""
 
-    def __init__(self, parts: Parts, worker_name: str) -> None:
+    def __init__(self, parts: Parts, identity: Identity) -> None:
         self._parts = parts
-        self._by = worker_name
+        self._identity = identity
         self._backoff = Backoff(0.05, 2.0, parts.rng)
         self.jobs: tuple[str, ...] = tuple(parts.registry.names)
         self.paused: set[str] = set()
-        self.claiming: set[int] = set()  # tokens whose reply is not read yet
+        self.claiming: set[int] = set()  # tokens whose claims are not handed over yet
+        self._not_now: set[int] = set()  # ids behind somebody's lock
         self.last_try = parts.clock.monotonic()  # repeating is progress, too
 
     async def reserve(self, limits: Sequence[tuple[str, int]], n: int) -> list[Reservation]:
@@ -74,7 +76,12 @@ class Acquirer:
 
     async def events(self, claims: Sequence[Claim]) -> dict[int, WebhookEvent]:
         """The webhook events that these claims are about, by execution id."""
-        return await self._repeat(lambda: load_events(self._parts, claims))
+        tokens = {claim.token for claim in claims}
+        self.claiming |= tokens  # until they fly, a beat must not take them for strays
+        try:
+            return await self._repeat(lambda: load_events(self._parts, claims))
+        finally:
+            self.claiming -= tokens
 
     async def _repeat(self, work: Callable[[], Awaitable[T]]) -> T:
         """Until Postgres answers."""
@@ -89,11 +96,18 @@ class Acquirer:
                 return answer
 
     async def _unclaimable(self, execution_id: int, error: Exception) -> list[Claim]:
-        """A row that Postgres cannot claim becomes failed, so that it holds nobody up."""
+        """One that is locked is tried again later; one that Postgres cannot claim becomes failed:
+        neither holds anybody up."""
         if not isinstance(error, DataRejected):
-            raise error
-        async with self._parts.store.connection() as c:
-            await executions.unclaimable(c, execution_id, f"cannot be claimed: {error}", self._by)
+            self._not_now.add(execution_id)
+            return []
+        try:
+            async with self._parts.store.connection() as c:
+                await executions.unclaimable(
+                    c, execution_id, f"cannot be claimed: {error}", self._identity.name
+                )
+        except (DataRejected, StoreBusy):
+            self._not_now.add(execution_id)
         emit("execution.unclaimable", execution_id=execution_id, error=error)
         return []
 
@@ -111,6 +125,7 @@ class Acquirer:
         jobs: Sequence[str] | None = None,
     ) -> None:
         """Send what was reserved and not claimed where it belongs."""
+        not_now, self._not_now = self._not_now, set()
         claimed = {claim.id for claim in claims}
         rest = {r.id: r for r in reservations if r.id not in claimed}
         if not rest:
@@ -119,27 +134,30 @@ class Acquirer:
         try:
             async with self._parts.store.connection() as c:
                 found = await executions.leftover(c, list(rest), known)
-            await self._sort([(rest[row.id], row) for row in found])
+            await self._sort([(rest[row.id], row) for row in found], not_now)
         except (BrokerUnavailable, StoreBusy, Away):
             emit("execution.left_reserved", count=len(rest))
 
-    async def _sort(self, rows: Sequence[tuple[Reservation, Leftover]]) -> None:
+    async def _sort(
+        self, rows: Sequence[tuple[Reservation, Leftover]], not_now: Collection[int]
+    ) -> None:
         gone = [r for r, row in rows if row.settled]
         early = [_at(r, row, row.score or 0) for r, row in rows if not row.settled and row.early]
         rest = [(r, row) for r, row in rows if not row.settled and not row.early]
-        soon = self._now() + _UNKNOWN_JOB_DELAY
-        unknown = [_at(r, row, soon) for r, row in rest if not row.known]
-        back = [_at(r, row, row.score or 0) for r, row in rest if row.known]
+        soon = self._now() + _LATER
+        later = [_at(r, row, soon) for r, row in rest if not row.known or r.id in not_now]
+        back = [_at(r, row, row.score or 0) for r, row in rest if row.known and r.id not in not_now]
         self.paused |= {row.queue for _, row in rest if row.paused and row.queue}
         if gone:
             await self._parts.queues.ack(gone)
-        if early or unknown:
-            await self._parts.queues.delay([*early, *unknown])
+        if early or later:
+            await self._parts.queues.delay([*early, *later])
         if back:
             await self._parts.queues.put_back(back)
 
     def _now(self) -> int:
-        return int(self._parts.clock.now().timestamp() * 1_000_000)
+        """The database's clock in µs: the promoter goes by it, whatever ours says."""
+        return self._identity.score(self._parts.clock.monotonic())
 
 
 def _at(reservation: Reservation, row: Leftover, score: int) -> Delivery:

@@ -73,3 +73,7 @@ class Identity:
     def database_now(self, monotonic: float) -> float:
         """The database's clock as a Unix time."""
         return monotonic + self.offset
+
+    def score(self, monotonic: float) -> int:
+        """The same in µs: what `run_at` is in Redis."""
+        return int(self.database_now(monotonic) * 1_000_000)

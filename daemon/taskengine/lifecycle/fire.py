@@ -55,14 +55,14 @@ class Fired:
     how many fire times do not run, by why."""
 
     moved: bool = False
-    created: int = 0
+    made: list[Inserted] = field(default_factory=list)
     missed: Counter[str] = field(default_factory=Counter)
     hook_errors: int = 0
     held: list[tuple[Keyed, int]] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
 
     def add(self, inserted: Sequence[Inserted]) -> None:
-        self.created += len(inserted)
+        self.made += inserted
         self.deliveries += [Delivery(row.id, row.queue, row.score, row.due) for row in inserted]
 
 
@@ -178,10 +178,10 @@ def _batches(rows: Sequence[_Row]) -> Iterator[list[NewExecution]]:
 
 
 def _tell(turn: _Turn, fired: Fired) -> None:
-    name, queue = turn.definition.name, turn.definition.settings.queue
-    if fired.created:
-        emit("execution.dispatched", task=name, queue=queue, count=fired.created)
-        emit("schedule.fired", task=name, count=fired.created)
+    name = turn.definition.name
+    if fired.made:
+        emit("executions.dispatched", rows=[(row.queue, row.job, row.id) for row in fired.made])
+        emit("schedule.fired", task=name, count=len(fired.made))
     for why, count in (+fired.missed).items():
         emit("schedule.missed", task=name, count=count, reason=why)
     for keyed, holder in fired.held:
@@ -191,5 +191,5 @@ def _tell(turn: _Turn, fired: Fired) -> None:
             task=name,
             held_by=holder,
             fire_time=slot.fire_time,
-            type_num=slot.type_num,
+            store=slot.type_num,
         )

@@ -74,6 +74,9 @@ def _one(handle: JobHandle, slot: Slot) -> Keyed:
             return Keyed(slot, key, True, None)
     except Exception as error:
         return Keyed(slot, _engines(handle.name, slot), False, error)
+    except BaseException as error:  # sys.exit() in a hook must not end the scheduler
+        raised = InvalidSetting(f"scheduled_key of job {handle.name!r} raised {error!r}")
+        return Keyed(slot, _engines(handle.name, slot), False, raised)
     return Keyed(slot, _engines(handle.name, slot), False, None)
 
 

@@ -56,7 +56,7 @@ class Membership:
         self._identity.dead = False
 
     async def leave(self) -> None:
-        """Rows that were claimed and never begun go back; then the row says stopped."""
+        """The row says stopped; its leases and its lock file are free."""
         async with self._parts.store.transaction() as c:
             await workers.stop(c, self._identity.worker_id)
             await leases.release(c, self.token)

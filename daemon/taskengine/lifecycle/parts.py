@@ -50,9 +50,7 @@ class Parts:
 
     @property
     def notice_queue(self) -> str:
-        """The queue of notices: the configured one, else the second of the list, else the first."""
-        listed = self.config.engine.queues
-        return self.config.notices.queue or listed[min(1, len(listed) - 1)]
+        return self.config.notice_queue
 
     def draw_token(self) -> int:
         """A claim's or a lease's token: 63 random bits, never zero."""

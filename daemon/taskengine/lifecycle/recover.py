@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taskengine.lifecycle.batches import halved
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_recovered
@@ -16,7 +17,7 @@ from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.settlement import Settlement, decide
 from taskengine.store import executions, workers
 from taskengine.store.executions import Moved
-from taskengine.store.pool import Connection
+from taskengine.store.pool import Connection, savepoint
 from taskengine.telemetry.events import emit
 
 BATCH = 500
@@ -62,7 +63,18 @@ async def _take(
     decided = [decide(orphan, outcome, parts.rng) for orphan in orphans]
     settlements = [s for s in decided if isinstance(s, Settlement)]
     check_after = parts.config.recovery.check_after
-    return await executions.settle(c, settlements, by, parts.notice_queue, check_after)
+
+    async def settle(some: Sequence[Settlement]) -> list[Moved]:
+        async with savepoint(c):
+            return await executions.settle(c, some, by, parts.notice_queue, check_after)
+
+    return await halved(settlements, settle, _left)
+
+
+async def _left(settlement: Settlement, error: Exception) -> list[Moved]:
+    """Postgres does not let it go: it stays, is told, and holds nobody up."""
+    emit("execution.unsettled", execution_id=settlement.id, error=error)
+    return []
 
 
 async def _finish(parts: Parts, moved: Sequence[Moved], by: str) -> None:

@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from taskengine.lifecycle.dispatch import Dispatcher
-from taskengine.lifecycle.event_dispatch import blocked_sources
-from taskengine.lifecycle.event_dispatch import reprocess as dispatch_again
+from taskengine.lifecycle.event_dispatch import blocked_sources, request_for
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.execution import Dispatched
+from taskengine.model.keys import webhook_manual_key
 from taskengine.store import webhooks
 from taskengine.store.webhooks import Event
 
 _GONE = "its body was removed by retention"
 
 
-class Replay(NamedTuple):
+class Reprocessed(NamedTuple):
     """An event and what became of it: `problem` says why it was refused, `sent` its execution.
 
     Neither: a dry run, it would be dispatched.
@@ -33,7 +33,7 @@ class Replay(NamedTuple):
     sent: Dispatched | None
 
 
-async def replay(
+async def reprocess(
     parts: Parts,
     dispatcher: Dispatcher,
     *,
@@ -41,7 +41,7 @@ async def replay(
     source: str | None = None,
     limit: int = 100,
     dry_run: bool = False,
-) -> list[Replay]:
+) -> list[Reprocessed]:
     """The events named, whatever their state; without `ids` those received and not processed."""
     async with parts.store.connection() as c:
         events = await webhooks.unprocessed(c, ids=ids, source=source, limit=limit)
@@ -51,7 +51,7 @@ async def replay(
     good = [event.id for event in events if event.id not in problems]
     sent = {} if dry_run else await _dispatch(parts, dispatcher, good)
     return [
-        Replay(event, _problem(event, problems, sent, dry_run), sent.get(event.id))
+        Reprocessed(event, _problem(event, problems, sent, dry_run), sent.get(event.id))
         for event in events
     ]
 
@@ -76,8 +76,17 @@ async def _dispatch(
     parts: Parts, dispatcher: Dispatcher, ids: Sequence[int]
 ) -> dict[int, Dispatched]:
     """By event; one whose body went meanwhile is missing."""
-    answers = await dispatch_again(parts, dispatcher, ids) if ids else []
-    return {int(sent.key.split(":")[1]): sent for sent in answers}
+    settings, now = parts.config.webhooks, parts.clock.now()
+    async with parts.store.connection() as c:
+        events = sorted(await webhooks.reopen(c, sorted(ids), settings.min_age))
+    requests = [
+        request_for(
+            settings.sources[event.source], event, webhook_manual_key(event.id, now, parts.rng)
+        )
+        for event in events
+    ]
+    answers = await dispatcher.dispatch_many(requests)
+    return {event.id: sent for event, sent in zip(events, answers, strict=True)}
 
 
 def _problem(

@@ -18,7 +18,7 @@ from taskengine.model.context import StopReason
 from taskengine.model.job import JobHandle, JobResult
 from taskengine.model.outcome import Aborted, Discard, Ending, Outcome, Retry, Snooze
 from taskengine.model.payload import encode_result
-from taskengine.model.text import storable
+from taskengine.model.text import shown
 
 InThread = Callable[[Flight, Callable[[], Any]], Awaitable[Any]]
 
@@ -54,7 +54,11 @@ async def run(job: JobHandle, flight: Flight, in_thread: InThread) -> Outcome | 
         return Outcome(Ending.FAILED, reason="payload", error=_of(error))
     except BaseException as error:  # sys.exit() in a job must not end the daemon
         return Outcome(Ending.FAILED, reason="failed", error=_of(error), traceback=_trace(error))
-    return _returned(value, flight.claim.max_result_bytes)
+    try:
+        return _returned(value, flight.claim.max_result_bytes)
+    except BaseException as error:  # the work is done, whatever its value does when looked at
+        problem = f"result: {type(error).__name__} while it was looked at"
+        return Outcome(Ending.SUCCEEDED, result_error=problem)
 
 
 async def _body(job: JobHandle, flight: Flight, in_thread: InThread) -> Any:
@@ -83,7 +87,7 @@ def _stopped(flight: Flight, otherwise: str) -> Outcome | None:
 def _returned(value: Any, limit: int) -> Outcome:
     if value is None:
         return _SUCCESS
-    if isinstance(value, JobResult):
+    if issubclass(type(value), JobResult):  # a proxy may not even tell its class
         if not value.ok:
             return Outcome(Ending.FAILED, reason="failed", error=_bounded(value.reason))
         if not value.data:
@@ -98,21 +102,19 @@ _SUCCESS = Outcome(Ending.SUCCEEDED)
 
 def _of(error: BaseException) -> str:
     """`Type: message`, bounded, whatever its repr does."""
-    try:
-        message = str(error)
-    except Exception:
-        message = "(its message cannot be shown)"
+    message = shown(error)
     return _bounded(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
-def _bounded(text: str) -> str:
-    return storable(text)[:_ERROR_CHARS]
+def _bounded(text: object) -> str:
+    """What ought to be text: a job may have passed anything."""
+    return shown(text)[:_ERROR_CHARS]
 
 
 def _trace(error: BaseException) -> str:
     """The traceback without locals: they hold secrets. Its end is what matters."""
     try:
         text = "".join(traceback.format_exception(error))
-    except Exception:
+    except BaseException:
         text = "(the traceback cannot be shown)"
-    return storable(text)[-_TRACEBACK_CHARS:]
+    return shown(text)[-_TRACEBACK_CHARS:]

@@ -13,7 +13,7 @@ from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.context import LogLine
 from taskengine.model.payload import encode_result
-from taskengine.model.text import storable
+from taskengine.model.text import shown
 from taskengine.runtime.service import Periodic
 from taskengine.store import executions, logs
 from taskengine.telemetry.events import emit
@@ -79,8 +79,8 @@ def _line(flight: Flight, line: LogLine) -> logs.NewLine:
         flight.claim.id,
         flight.claim.attempt,
         at,
-        storable(str(level))[:_LEVEL_CHARS],
-        storable(str(message))[:_MESSAGE_CHARS],
+        shown(level)[:_LEVEL_CHARS],
+        shown(message)[:_MESSAGE_CHARS],
         text,
     )
 

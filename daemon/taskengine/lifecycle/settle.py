@@ -30,6 +30,8 @@ from taskengine.store.pool import Connection
 from taskengine.telemetry.events import emit
 
 _BATCH = 1000
+_LOCKED_SECONDS = 0.5  # until one behind a lock is tried again
+_REFUSED_SECONDS = 10.0  # until one that Postgres refuses is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +56,8 @@ class Settler:
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._locked = 0  # those that wait for somebody's lock
+        self._postponed: set[Ended] = set()
         self._backoff = Backoff(0.05, 2.0, parts.rng)
 
     def __len__(self) -> int:
@@ -79,7 +83,8 @@ class Settler:
             while self._queue:
                 count = min(_BATCH, len(self._queue))
                 await self._write([self._queue.popleft() for _ in range(count)])
-            self._idle.set()
+            if not self._locked:
+                self._idle.set()
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
@@ -94,7 +99,8 @@ class Settler:
             await self._repeat(successes, self._succeed, self._succeed_alone)
         moved = await self._repeat(others, self._settle, self._settle_alone) if others else []
         for ended in batch:
-            self._inflight.settled(ended.flight)
+            if ended not in self._postponed:
+                self._inflight.settled(ended.flight)
         deliveries = [d for m in moved if (d := m.delivery) is not None]
         if deliveries:
             await deliver(self._parts, deliveries)
@@ -133,14 +139,34 @@ class Settler:
         tell_lost([e for e in batch if e.flight.claim.id not in moved])
         return []
 
+    def _postpone(self, ended: Ended, error: Exception) -> list[Moved]:
+        """Locked, or refused however plain: it is tried again later, and holds nobody up."""
+        locked = isinstance(error, StoreBusy)
+        if not locked:
+            emit("execution.unsettled", execution_id=ended.flight.claim.id, error=error)
+        self._postponed.add(ended)
+        self._locked += locked
+        seconds = _LOCKED_SECONDS if locked else _REFUSED_SECONDS
+        asyncio.get_running_loop().call_later(seconds, self._again, ended, locked)
+        return []
+
+    def _again(self, ended: Ended, locked: bool) -> None:  # noqa: FBT001
+        self._postponed.discard(ended)
+        self._locked -= locked
+        self._queue.append(ended)
+        self._more.set()
+
     async def _succeed_alone(self, ended: Ended, error: Exception) -> list[Moved]:
         """A result that Postgres refuses is left out, and said so."""
         if isinstance(error, StoreBusy) or not isinstance(ended.settlement, Success):
-            raise error
+            return self._postpone(ended, error)
         plain = ended.settlement._replace(
             result=None, result_error=f"not storable: {storable(str(error))}", progress_message=None
         )
-        return await self._succeed([replace(ended, settlement=plain)])
+        try:
+            return await self._succeed([replace(ended, settlement=plain)])
+        except (DataRejected, StoreBusy) as again:
+            return self._postpone(ended, again)
 
     async def _settle(self, batch: Sequence[Ended]) -> list[Moved]:
         rows = sorted(
@@ -158,9 +184,9 @@ class Settler:
         return moved
 
     async def _settle_alone(self, ended: Ended, error: Exception) -> list[Moved]:
-        """Whatever of it Postgres may refuse is left out: the move itself is always made."""
+        """Whatever of it Postgres may refuse is left out."""
         if not isinstance(error, DataRejected) or not isinstance(ended.settlement, Settlement):
-            raise error
+            return self._postpone(ended, error)
         plain = ended.settlement._replace(
             delay=min(ended.settlement.delay, LONGEST_DELAY),
             reason=storable(ended.settlement.reason),
@@ -168,7 +194,10 @@ class Settler:
             traceback=None,
             progress_message=None,
         )
-        return await self._settle([replace(ended, settlement=plain)])
+        try:
+            return await self._settle([replace(ended, settlement=plain)])
+        except (DataRejected, StoreBusy) as again:
+            return self._postpone(ended, again)
 
 
 async def _fail_events(c: Connection, batch: Sequence[Ended], moved: Sequence[Moved]) -> None:

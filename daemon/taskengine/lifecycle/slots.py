@@ -64,7 +64,7 @@ class Slots:
 def plan_slots(definition: Definition, stores: Sequence[StoreInfo], now: datetime) -> Slots:
     """What is due at `now`; `stores` are the active ones. `ScheduleError` for a broken schedule."""
     settings = definition.settings
-    zones = _zones(settings, stores)
+    zones = clocks(settings, stores)
     rule = _rule(settings, max(1, sum(map(len, zones.values()))))
     plans = [
         _planned(settings, zone, targets, definition.fired_until, now, rule)
@@ -79,7 +79,7 @@ def plan_slots(definition: Definition, stores: Sequence[StoreInfo], now: datetim
     )
 
 
-def _zones(settings: JobSettings, stores: Sequence[StoreInfo]) -> Mapping[str, Targets]:
+def clocks(settings: JobSettings, stores: Sequence[StoreInfo]) -> Mapping[str, Targets]:
     """Who is served by which clock. Without any store the window still moves on."""
     if settings.scope != "per_store":
         return {settings.time_zone: [None]}

@@ -24,7 +24,7 @@ from taskengine.model.surroundings import (
     StoreDatabase,
     StoreInfo,
 )
-from taskengine.model.text import storable
+from taskengine.model.text import shown
 
 __all__ = [
     "Backstage",
@@ -159,8 +159,8 @@ class JobContext:
 
     def progress(self, percent: float, message: str | None = None) -> None:
         """How far it is (0 to 100), shown to operators within a second or so."""
-        text = None if message is None else storable(str(message))[:_MESSAGE_CHARS]
-        self._progress = (min(100, max(0, int(percent))), text)
+        text = None if message is None else shown(message)[:_MESSAGE_CHARS]
+        self._progress = (int(min(100, max(0, percent))), text)  # in this order NaN is 0
         self._backstage.changed(self)
 
     def log(self, level: str, message: str, /, **fields: Any) -> None:

@@ -1,8 +1,8 @@
-"""The names that executions, events and notices are known by, and what may be one.
+"""The names that executions and events are known by, and what may be one.
 
 Guarantees: a key that passes `check_key` can be stored and indexed (1 to 255 bytes of UTF-8, no
 NUL, no lone surrogate); every key made here is one, given names that pass their own checks; the
-same fire time, event or window always gives the same key, whoever makes it.
+same fire time or event always gives the same key, whoever makes it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ from __future__ import annotations
 import random
 import re
 from datetime import UTC, datetime
-from uuid import UUID
 
 from taskengine.errors import InvalidSetting, KeyTooLong
 
 MAX_KEY_BYTES = 255
-
-EventId = int | UUID | str
-"""`webhook_events.id`, as the database gives it."""
-
+_MAX_ID = 2**63 - 1  # a subject is anybody's text
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.ASCII)
-_TYPE_NUM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_TYPE_NUM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", re.ASCII)  # as the table has it
 
 
 def check_key(key: str, what: str = "idempotency key") -> str:
@@ -46,27 +42,18 @@ def check_key(key: str, what: str = "idempotency key") -> str:
 
 def check_job_name(name: str) -> str:
     """The name itself, if a job may have it; `InvalidSetting` otherwise."""
-    return _check_name(name, "job name")
-
-
-def check_queue_name(name: str) -> str:
-    """The name itself, if a queue may have it; `InvalidSetting` otherwise."""
-    return _check_name(name, "queue name")
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    rule = "1 to 100 of a-z 0-9 . _ -, a letter or digit first"
+    raise InvalidSetting(f"job name {name!a}: use {rule}")
 
 
 def check_type_num(type_num: str) -> str:
     """A store's number, which is text: `"0123"` and `"123"` are two stores."""
     if isinstance(type_num, str) and _TYPE_NUM.fullmatch(type_num):
         return type_num
-    rule = "1 to 100 of A-Z a-z 0-9 . _ -, a letter or digit first, as text"
+    rule = "1 to 50 of A-Z a-z 0-9 . _ -, a letter or digit first, as text"
     raise InvalidSetting(f"type_num {type_num!a}: use {rule}")
-
-
-def _check_name(name: str, what: str) -> str:
-    if isinstance(name, str) and _NAME.fullmatch(name):
-        return name
-    rule = "1 to 100 of a-z 0-9 . _ -, a letter or digit first"
-    raise InvalidSetting(f"{what} {name!a}: use {rule}")
 
 
 def scheduled_key(job: str, fire_time: datetime, type_num: str | None = None) -> str:
@@ -97,15 +84,12 @@ def store_key(key: str, type_num: str) -> str:
     return check_key(key if key.endswith(suffix) else key + suffix)
 
 
-_MAX_ID = 2**63 - 1  # a subject is anybody's text
-
-
-def webhook_key(event_id: EventId) -> str:
+def webhook_key(event_id: int) -> str:
     """`webhook:<id>`: the key of the dispatch at ingest."""
     return f"webhook:{event_id}"
 
 
-def webhook_subject(event_id: EventId) -> str:
+def webhook_subject(event_id: int) -> str:
     """`webhook:<id>`: what an execution for this event names as its subject."""
     return f"webhook:{event_id}"
 
@@ -119,19 +103,14 @@ def event_of(subject: str | None) -> int | None:
     return int(number) if is_id else None
 
 
-def webhook_recovery_key(event_id: EventId, minute: datetime) -> str:
+def webhook_recovery_key(event_id: int, minute: datetime) -> str:
     """`webhook-recovery:<id>:<YYYY-MM-DDTHH:MMZ>`: one recovery per event and minute."""
     return f"webhook-recovery:{event_id}:{_utc(minute):%Y-%m-%dT%H:%MZ}"
 
 
-def webhook_manual_key(event_id: EventId, now: datetime, rng: random.Random) -> str:
-    """`webhook-manual:<id>:<timestamp>:<random 8 hex>`: an operator's replay."""
+def webhook_manual_key(event_id: int, now: datetime, rng: random.Random) -> str:
+    """`webhook-manual:<id>:<timestamp>:<random 8 hex>`: an operator's."""
     return f"webhook-manual:{event_id}:{_second(now)}:{_random(rng)}"
-
-
-def notice_key(job: str, window: datetime) -> str:
-    """`notice:<job>:<YYYY-MM-DDTHH:MM:SSZ>`: one notice per job and window of failures."""
-    return f"notice:{job}:{_second(window)}"
 
 
 def _suffix(type_num: str | None) -> str:

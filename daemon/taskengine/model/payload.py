@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from taskengine.errors import InvalidSetting, PayloadError
 from taskengine.model.json_check import path_text
-from taskengine.model.json_pointer import MISSING, Missing, at_pointer, check_pointer
+from taskengine.model.json_pointer import MISSING, Missing, at_pointer
 from taskengine.model.json_text import JsonValue, check_size, decode, encode, loads_strict
 from taskengine.model.results import encode_result
 
@@ -32,7 +32,6 @@ __all__ = [
     "ModelPayload",
     "PayloadModel",
     "at_pointer",
-    "check_pointer",
     "check_size",
     "decode",
     "encode",

@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Iterable, Iterator
 from types import ModuleType
+from typing import Any, TypeGuard
 
 from taskengine.errors import ConfigError, InvalidSetting, UnknownJob
 from taskengine.model.function_job import FunctionJob
@@ -30,12 +31,7 @@ class Registry:
     def add_module(self, module: ModuleType) -> None:
         """Every job that the module itself defines."""
         for value in list(vars(module).values()):
-            if (
-                (isinstance(value, FunctionJob)
-                and value.__module__ == module.__name__)
-                or (_is_job_class(value)
-                and value.__module__ == module.__name__)
-            ):
+            if _is_job(value) and value.__module__ == module.__name__:
                 self.add(value)
 
     def get(self, name: str) -> JobHandle | None:
@@ -57,15 +53,10 @@ class Registry:
     def names(self) -> list[str]:
         return sorted(self._handles)
 
-    @property
-    def sync_names(self) -> frozenset[str]:
-        """Jobs that run in threads."""
-        return frozenset(h.name for h in self._handles.values() if not h.is_async)
-
     @classmethod
-    def load(cls, modules: Iterable[str], built_in: Iterable[JobHandle] = ()) -> Registry:
+    def load(cls, modules: Iterable[str]) -> Registry:
         """The registry of these modules; `ConfigError` names the module that cannot be imported."""
-        registry = cls(built_in)
+        registry = cls()
         for name in modules:
             try:
                 registry.add_module(importlib.import_module(name))
@@ -76,8 +67,9 @@ class Registry:
         return registry
 
 
-def _is_job_class(value: object) -> bool:
-    return (
+def _is_job(value: object) -> TypeGuard[FunctionJob[..., Any] | type[BaseJob[Any]]]:
+    """A decorated function, or a class of a job that has its name."""
+    return isinstance(value, FunctionJob) or (
         inspect.isclass(value)
         and issubclass(value, BaseJob)
         and value is not BaseJob

@@ -28,7 +28,7 @@ def encode_result(value: object, limit: int) -> tuple[str | None, str | None]:
         return check_size(encode(_plain(value, 0)), limit), None
     except PayloadError as error:
         return None, f"result at {error.path}: {error.problem}"
-    except Exception as error:  # a user's object may raise anything when it is read
+    except BaseException as error:  # a user's object may do anything when it is read, even exit
         return None, f"result: {type(error).__name__} while it was turned into JSON"
 
 

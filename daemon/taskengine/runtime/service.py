@@ -88,6 +88,14 @@ class Periodic(Service):
         """What this turn found: shown in status, /healthz and metrics, and in `loop.turn`."""
         self.last_findings = findings
 
+    def report(self, now: float) -> dict[str, Any]:
+        """The last turn at `now` (monotonic): its age and length in seconds, what it found."""
+        return {
+            "age": None if self.last_turn is None else round(now - self.last_turn, 3),
+            "seconds": round(self.last_length, 6),
+            "found": dict(self.last_findings),
+        }
+
     def stalled(self, now: float, limit: float) -> bool:
         """A turn has run, or a wait has overrun its end, by more than `limit` seconds."""
         return self._expected is not None and now - self._expected > limit

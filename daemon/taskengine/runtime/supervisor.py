@@ -133,6 +133,9 @@ class Supervisor:
             await self._work(child)
         except Exception as error:
             self._fail_of(child, error)
+        except SystemExit as error:
+            name = child.service.name
+            self._fail_of(child, ServiceFailed(f"service {name!r} called sys.exit({error.code!r})"))
         finally:
             child.done.set()
 

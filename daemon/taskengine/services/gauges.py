@@ -13,7 +13,7 @@ from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
 from taskengine.services.worker import Crew
-from taskengine.store import reports, webhooks
+from taskengine.store import reports
 from taskengine.telemetry.events import emit
 from taskengine.telemetry.metrics import Gauges
 
@@ -71,7 +71,7 @@ class GaugeRefresher(Periodic):
         """Now and then: may Redis drop keys? Told once, shown for as long as it holds."""
         if self._turns % _POLICY_TURNS == 0:
             policy = (await redis_state.info(self._parts)).get("maxmemory_policy")
-            evicts = policy not in (None, redis_state.SAFE_POLICY)
+            evicts = redis_state.may_evict(policy)
             self._gauges.redis_evicts(evicts)
             if evicts and policy != self._policy:
                 emit("broker.evicts", policy=policy)
@@ -94,7 +94,7 @@ class GaugeRefresher(Periodic):
     async def _ask(self) -> None:
         async with self._parts.store.connection() as c:
             found = {each.queue: each for each in await reports.queues(c)}
-            events = await webhooks.counts(c)
+            events = await reports.webhooks(c, self._parts.config.webhooks.min_age)
         for name in self._parts.queues.names:
             queue = found.get(name)
             self._gauges.queue_depth(name, "running", queue.running if queue else 0)

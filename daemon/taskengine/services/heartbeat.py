@@ -181,7 +181,7 @@ class Heartbeat(Service):
     def _answer(self) -> None:
         self._answered_at = self._parts.clock.monotonic()
 
-    def _fail(self, failure: ServiceFailed) -> None:
+    def _fail(self, failure: Exception) -> None:
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(failure)
 
@@ -246,14 +246,16 @@ class Heartbeat(Service):
         self._crew.work.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(_guarded(work))
+        task = asyncio.ensure_future(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-
-async def _guarded(work: Coroutine[Any, Any, None]) -> None:
-    """What a beat set off: a store that is away ends it, the next beat begins it again."""
-    try:
-        await work
-    except Away as error:
-        emit("heartbeat.postponed", error=error)
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """What a beat set off: a store that is away ends it, the next beat begins it again; any
+        other error ends the service, or a worker that cannot register anew would idle for ever."""
+        try:
+            await work
+        except Away as error:
+            emit("heartbeat.postponed", error=error)
+        except Exception as error:
+            self._fail(error)

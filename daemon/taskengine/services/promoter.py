@@ -48,4 +48,4 @@ class Promoter(Periodic):
 
     def _now(self) -> int:
         """The database's clock in µs."""
-        return int(self._identity.database_now(self._parts.clock.monotonic()) * 1_000_000)
+        return self._identity.score(self._parts.clock.monotonic())

@@ -29,8 +29,8 @@ class Retention(Leased):
         """All kinds, until nothing more is old enough or the lease is lost."""
         kept = self.parts.config.retention
         self.found(
-            succeeded=await self._all(lambda c: _executions(c, _SUCCEEDED, kept.succeeded)),
-            failed=await self._all(lambda c: _executions(c, _UNWELL, kept.failed)),
+            succeeded=await self._ended(_SUCCEEDED, kept.succeeded),
+            failed=await self._ended(_UNWELL, kept.failed),
             keys=await self._all(lambda c: retention.delete_emptied(c, kept.keys, _BATCH)),
             events=await self._all(
                 lambda c: retention.empty_events(c, kept.webhook_bodies, _BATCH)
@@ -39,6 +39,12 @@ class Retention(Leased):
         async with self.parts.store.connection() as c:
             await workers.forget(c, _WORKERS_KEPT)
         return False
+
+    async def _ended(self, states: tuple[str, ...], age: float) -> int:
+        """Executions go where the engine drew their key, and are emptied where a caller gave it."""
+        deleted = await self._all(lambda c: retention.delete_drawn(c, states, age, _BATCH))
+        emptied = await self._all(lambda c: retention.empty_keyed(c, states, age, _BATCH))
+        return deleted + emptied
 
     async def _all(self, batch: Callable[[Connection], Awaitable[int]]) -> int:
         """Batch after batch, each in its own transaction; how many rows."""
@@ -51,11 +57,3 @@ class Retention(Leased):
             if count < _BATCH:
                 break
         return total
-
-
-async def _executions(c: Connection, states: tuple[str, ...], age: float) -> int:
-    """Delete those whose key was drawn; once few are left, empty those whose key was given."""
-    deleted = await retention.delete_drawn(c, states, age, _BATCH)
-    if deleted == _BATCH:
-        return deleted
-    return await retention.empty_keyed(c, states, age, _BATCH)

@@ -25,6 +25,7 @@ from taskengine.model.execution import Claim
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.runtime.clock import wait
 from taskengine.runtime.service import Service
+from taskengine.telemetry.events import emit
 
 _BACKLOG = 5000  # settlements that may wait before nothing more is fetched
 _ABORT_SECONDS = 5.0  # from asking a body to stop to cancelling it, at shutdown
@@ -47,7 +48,7 @@ class Crew:
         self.scribe = Scribe(parts, self.inflight)
         self.settler = Settler(parts, self.inflight, self.scribe, identity.name)
         self.threads = Threads(parts.config.workers.threads)
-        self.acquirer = Acquirer(parts, identity.name)
+        self.acquirer = Acquirer(parts, identity)
         self.work = asyncio.Event()  # there may be work, or a free slot
         self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
         self.slots = parts.config.workers.slots
@@ -94,6 +95,9 @@ class Worker(Service):
         for flight in self._crew.inflight.unfinished():
             self._crew.pilot.interrupt(flight)
         await self._until_empty(_CANCEL_SECONDS, hurried=False)
+        for flight in self._crew.inflight.unfinished():
+            claim = flight.claim
+            emit("execution.left_running", execution_id=claim.id, task=claim.job)
         await self._crew.settler.flush()
 
     def hurry(self) -> None:

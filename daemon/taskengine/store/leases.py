@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-
 from taskengine.store.pool import Connection
 from taskengine.store.statements import sql
 
@@ -21,8 +18,3 @@ async def renew(c: Connection, token: int, seconds: float) -> None:
 
 async def release(c: Connection, token: int) -> None:
     await c.execute(sql("leases/release"), token)
-
-
-async def held(c: Connection) -> Sequence[tuple[str, str, datetime]]:
-    """(name, holder, expires_at) of the leases that run."""
-    return [tuple(r) for r in await c.fetch(sql("leases/list"))]

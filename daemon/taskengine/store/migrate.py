@@ -49,10 +49,6 @@ class Status:
     pending: tuple[Migration, ...]
     changed: tuple[str, ...]
 
-    @property
-    def current(self) -> bool:
-        return not self.pending and not self.changed
-
 
 def migrations() -> list[Migration]:
     """All that this version of the engine brings, in order."""

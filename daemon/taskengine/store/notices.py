@@ -19,4 +19,4 @@ class Failure(NamedTuple):
 
 async def take(c: Connection, job: str, limit: int) -> list[Failure]:
     """Take the unreported failures of a job: within the caller's transaction they are reported."""
-    return [Failure(*r.values()) for r in await c.fetch(sql("notices/report"), job, limit)]
+    return [Failure(*r.values()) for r in await c.fetch(sql("notices/take"), job, limit)]

@@ -43,6 +43,9 @@ _REJECTED = (
     pg.DataError,
     pg.IntegrityConstraintViolationError,
     pg.ProgramLimitExceededError,
+    pg.RaiseError,  # a trigger of the user's own
+    pg.DataCorruptedError,
+    pg.IndexCorruptedError,
     ValueError,  # asyncpg refuses to encode an argument
 )
 _UNMIGRATED = (pg.UndefinedTableError, pg.UndefinedColumnError, pg.InvalidSchemaNameError)
@@ -126,6 +129,16 @@ class Store:
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
+
+
+@asynccontextmanager
+async def savepoint(c: Connection) -> AsyncIterator[None]:
+    """A part of a transaction: what is refused in it undoes nothing else."""
+    try:
+        async with c.transaction():
+            yield
+    except Exception as error:
+        raise translate(error) or error from error
 
 
 def connect_options(settings: Postgres, application: str) -> dict[str, Any]:

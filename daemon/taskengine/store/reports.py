@@ -7,6 +7,7 @@ database's clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ class QueueCounts(NamedTuple):
     running: int
     failed: int
     oldest: float | None
+
+    @property
+    def pending(self) -> int:
+        return self.waiting + self.delayed
 
 
 class Neglected(NamedTuple):
@@ -48,6 +53,11 @@ async def queues(c: Connection, failed_within: float = DAY) -> list[QueueCounts]
     """Every queue that holds something, those included that are listed nowhere."""
     rows = await c.fetch(sql("reports/queues"), failed_within)
     return [QueueCounts(*r.values()) for r in rows]
+
+
+async def unlisted(c: Connection, listed: Sequence[str]) -> list[QueueCounts]:
+    """Queues that hold pending executions and are not listed: nobody will ever run these."""
+    return [each for each in await queues(c) if each.pending and each.queue not in listed]
 
 
 async def unknown_jobs(c: Connection, silence: float) -> list[Neglected]:

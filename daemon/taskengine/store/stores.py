@@ -32,8 +32,8 @@ async def list_(c: Connection) -> list[StoreRow]:
 
 async def dsn(c: Connection, type_num: str) -> str | None:
     """A store's DSN: a secret, for opening its pool and for nothing else."""
-    row = await c.fetchrow(sql("stores/get"), type_num)
-    return row["dsn"] if row else None
+    found: str | None = await c.fetchval(sql("stores/dsn"), type_num)
+    return found
 
 
 async def add(c: Connection, type_num: str, name: str, zone: str, dsn: str | None) -> bool:

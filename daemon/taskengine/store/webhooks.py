@@ -87,14 +87,6 @@ class Event(NamedTuple):
     error: str | None
 
 
-class Count(NamedTuple):
-    """A source's unprocessed events, and the age of the oldest in seconds."""
-
-    source: str
-    unprocessed: int
-    oldest: float
-
-
 async def insert(c: Connection, event: NewEvent) -> int | None:
     """The new event's id; None where one with this (source, event id) is here already."""
     found: int | None = await c.fetchval(sql("webhooks/insert"), *event)
@@ -210,8 +202,3 @@ async def reopen(c: Connection, ids: Sequence[int], leave_alone: float) -> list[
     """
     rows = await c.fetch(sql("webhooks/reopen"), ids, leave_alone)
     return [Stranded(*r.values()) for r in rows]
-
-
-async def counts(c: Connection) -> list[Count]:
-    """For the metrics: sources without unprocessed events are left out."""
-    return [Count(*r.values()) for r in await c.fetch(sql("webhooks/counts"))]

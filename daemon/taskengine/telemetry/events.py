@@ -1,6 +1,6 @@
 """The seam between what happens and who tells of it: one event name per thing that happens.
 
-Code says `emit("execution.claimed", count=40, queue="high")`; logs word it, metrics count it, and
+Code says `emit("queue.promoted", queue="high", count=40)`; logs word it, metrics count it, and
 neither is known here. Guarantees: an event that nobody wants costs one dict look-up; a listener
 that raises is counted and never disturbs the engine; `emit` may be called from any thread.
 

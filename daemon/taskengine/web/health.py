@@ -18,7 +18,7 @@ from starlette.responses import Response
 from taskengine.errors import Away, MigrationError
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic, Service
-from taskengine.store import migrate, readiness
+from taskengine.store import migrate, reports
 
 _ASK_SECONDS = 2.0
 
@@ -68,12 +68,7 @@ class Health:
         limit = self._parts.config.heartbeat.stall_limit
         shown: dict[str, Any] = {"stalled": service.stalled(now, limit)}
         if isinstance(service, Periodic):
-            ago = None if service.last_turn is None else round(now - service.last_turn, 3)
-            shown |= {
-                "last_turn_seconds_ago": ago,
-                "last_turn_seconds": round(service.last_length, 6),
-                "findings": dict(service.last_findings),
-            }
+            shown |= service.report(now)
         return shown
 
     async def _of_postgres(self) -> list[str]:
@@ -89,14 +84,14 @@ class Health:
             async with asyncio.timeout(_ASK_SECONDS):
                 await migrate.check(self._parts.config.postgres)
                 async with self._parts.store.connection() as c:
-                    found = await readiness.unlisted(c, self._parts.config.engine.queues)
+                    found = await reports.unlisted(c, self._parts.config.engine.queues)
         except MigrationError as error:
             return [str(error)]
         except (Away, TimeoutError):
             return ["Postgres is away"]
         return [
-            f"{count} executions wait in queue {queue!r}, which is not in engine.queues"
-            for queue, count in found.items()
+            f"{each.pending} executions wait in queue {each.queue!r}, which is not in [engine] queues"
+            for each in found
         ]
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from taskengine.config import Source
 from taskengine.errors import StoreBusy
 from taskengine.lifecycle.deliver import deliver
+from taskengine.lifecycle.door import refusal
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.envelope import payload_of
 from taskengine.model.execution import Delivery
@@ -85,15 +86,9 @@ async def _found(c: Connection, event: NewEvent) -> Kept:
 
 
 async def _why(c: Connection, row: NewExecution, queues: Sequence[str]) -> str:
-    """Why the job took no execution, in words."""
-    found = (await executions.found(c, [row]))[0]
-    if not found.job_known:
-        return "the job has no definition"
-    if not found.is_enabled:
-        return "the job is disabled"
-    if (row.queue or found.job_queue) not in queues:
-        return f"queue {row.queue or found.job_queue!r} is not in engine.queues"
-    return "the job runs per store" if found.scope == "per_store" else "its payload is too large"
+    """Why the job took no execution, in the words of the door."""
+    (found,) = await executions.found(c, [row])
+    return str(refusal(row, found, queues))
 
 
 async def _deliver(parts: Parts, deliveries: Sequence[Delivery]) -> None:

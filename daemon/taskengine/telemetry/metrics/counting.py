@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 from prometheus_client import CollectorRegistry, Info, ProcessCollector
@@ -16,10 +16,9 @@ from prometheus_client.exposition import (
 from taskengine.telemetry.events import Fields, subscribe
 from taskengine.telemetry.metrics.families import OUTCOMES, RESULTS, TURNS, Families
 from taskengine.telemetry.metrics.gauges import Gauges
-from taskengine.telemetry.metrics.labels import OTHER, Children, Label
+from taskengine.telemetry.metrics.labels import LOOPS, OTHER, Children, Label
 
 _TASKS = 200  # that are met without having been made known
-_LOOPS = 50
 _REASONS = 20
 
 
@@ -53,28 +52,7 @@ class Metrics:
         Info("taskengine_build", "What runs here.", registry=self.registry).info(
             {"version": version}
         )
-        self._handlers: dict[str, Callable[[Fields], None]] = {
-            "execution.dispatched": self._dispatched,
-            "executions.dispatched": self._all_dispatched,
-            "executions.claimed": self._claimed,
-            "executions.settled": self._settled,
-            "execution.orphaned": self._orphaned,
-            "execution.undelivered": self._undelivered,
-            "queue.promoted": self._promoted,
-            "queue.requeued": self._requeued,
-            "schedule.fired": self._fired,
-            "schedule.missed": self._missed,
-            "webhook.received": self._received,
-            "webhook.processed": self._processed,
-            "webhook.recovered": self._recovered,
-            "loop.turn": self._turn,
-            "loop.failed": self._failed,
-            "loop.away": self._away,
-            "broker.away": self._broker_away,
-            "broker.back": self._broker_back,
-            "broker.direct": self._direct,
-            "broker.direct_left": self._direct_left,
-        }
+        self._handlers = self._table()
 
     def subscribe(self) -> Callable[[], None]:
         """Begin to count; returns the function that ends it."""
@@ -99,12 +77,33 @@ class Metrics:
         except (ValueError, TypeError):  # a version in the header that is none
             return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
 
+    def _table(self) -> Mapping[str, Callable[[Fields], None]]:
+        """Which event counts where."""
+        return {
+            "executions.dispatched": self._dispatched,
+            "executions.claimed": self._claimed,
+            "executions.settled": self._settled,
+            "execution.orphaned": self._orphaned,
+            "execution.undelivered": self._undelivered,
+            "queue.promoted": self._promoted,
+            "queue.requeued": self._requeued,
+            "schedule.fired": self._fired,
+            "schedule.missed": self._missed,
+            "webhook.received": self._received,
+            "webhook.processed": self._processed,
+            "webhook.recovered": self._recovered,
+            "loop.turn": self._turn,
+            "loop.failed": self._failed,
+            "loop.away": self._away,
+            "broker.away": self._broker_away,
+            "broker.back": self._broker_back,
+            "broker.direct": self._direct,
+            "broker.direct_left": self._direct_left,
+        }
+
     # ---- executions ------------------------------------------------------------------------------
 
     def _dispatched(self, fields: Fields) -> None:
-        self._of_dispatched(fields["queue"], fields["task"]).inc(fields.get("count", 1))
-
-    def _all_dispatched(self, fields: Fields) -> None:
         for (queue, task), count in Tally(row[:2] for row in fields["rows"]).items():
             self._of_dispatched(queue, task).inc(count)
 
@@ -197,7 +196,7 @@ class Metrics:
         self._of_received = Children(f.received.labels, source, Label(RESULTS))
         self._of_processed = Children(f.processed.labels, source)
         self._of_recovered = Children(f.recovered.labels, source)
-        self._of_turns = Children(f.turns.labels, Label(room=_LOOPS), Label(TURNS))
+        self._of_turns = Children(f.turns.labels, Label(room=LOOPS), Label(TURNS))
 
     def _from_zero(self) -> None:
         """An alert on a series that does not exist yet would stay silent."""

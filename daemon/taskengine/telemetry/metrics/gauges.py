@@ -12,10 +12,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from taskengine.telemetry.metrics.labels import Label
+from taskengine.telemetry.metrics.labels import LOOPS, Label
 
 QUEUE_STATES: Final = ("waiting", "delayed", "running", "failed")
-_LOOPS = 50
 
 
 class Gauges:
@@ -27,7 +26,7 @@ class Gauges:
         self._registry = registry
         self._queues = tuple(queues)
         self._sources = Label(sources)
-        self._loops = Label(room=_LOOPS)
+        self._loops = Label(room=LOOPS)
         self._dropped = 0
         self._of_queues()
         self._of_workers()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 OTHER: Final = "other"
+LOOPS: Final = 50  # of a process: more than there will ever be
 
 C = TypeVar("C")
 

@@ -1,8 +1,9 @@
 -- Claims reserved executions under one token; repeating it with the same token gives the same rows.
 -- $1 ids, $2 worker, $3 token, $4 jobs known here
 -- Only the primary key leads to a row: see "The planner is a trap on hot tables" in the README of this folder.
-with me as materialized (
-  select id from task_workers where id = $2 and dead_at is null for key share
+-- A row that somebody has locked fails the statement after a moment: whoever asks splits its batch.
+with bound as materialized (select set_config('lock_timeout', '100ms', true)), me as materialized (
+  select w.id from bound, task_workers w where w.id = $2 and w.dead_at is null for key share of w
 )
 update task_executions e
 set state = 'running', worker_id = $2, claim_token = $3, claimed_at = now(), fence = e.fence + 1,

@@ -2,8 +2,9 @@
 -- $1 ids, $2 tokens, $3 moves, $4 states, $5 delays s, $6 attempt steps, $7 interruption steps, $8 orphaning steps,
 -- $9 reasons, $10 errors, $11 tracebacks, $12 progress, $13 progress messages: arrays; $14 by whom, $15 queue of notices, $16 check after s
 -- Where an abort was asked for, any of these moves is a cancel, without a notice.
-with input as materialized (
-  select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[], $8::int[],
+-- A row that somebody has locked fails the statement after a moment: whoever asks splits its batch.
+with bound as materialized (select set_config('lock_timeout', '100ms', true)), input as materialized (
+  select u.* from bound, unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[], $8::int[],
       $9::text[], $10::text[], $11::text[], $12::smallint[], $13::text[])
     as u(id, token, move, state, delay, attempt_step, interruption_step, orphaning_step,
       reason, error, traceback, progress, message)

@@ -1,0 +1,3 @@
+-- One store's DSN: a secret.
+-- $1 type_num
+select dsn from stores where type_num = $1
