@@ -42,7 +42,9 @@ drain_timeout = 0
 
 
 @asynccontextmanager
-async def engine(servers: Servers, folder: Path, name: str) -> AsyncIterator[tuple[Path, TaskEngine]]:
+async def engine(
+    servers: Servers, folder: Path, name: str
+) -> AsyncIterator[tuple[Path, TaskEngine]]:
     """An installation of its own: its configuration, and a client."""
     path = folder / f"{name}.toml"
     path.write_text(_CONFIG.format(dsn=servers.dsn, redis=servers.redis_url, name=name))

@@ -16,7 +16,7 @@ from tests.support.until import until
 class Proxy:
     """As an unbound proxy of a web framework: it cannot even be asked for its class."""
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:
         raise RuntimeError("working outside of context")
 
@@ -28,7 +28,7 @@ class Exits:
         sys.exit(0)
 
     def __str__(self) -> str:
-        sys.exit(0)
+        raise SystemExit(0)
 
 
 class Mute(Exception):
@@ -81,7 +81,9 @@ async def test_it_is_settled_at_once(hands: Hands, end: str, kind: str) -> None:
     async with hands.working():
 
         async def ended() -> bool:
-            rows = await hands.sql("select from task_executions where fence > 0 and state <> 'running'")
+            rows = await hands.sql(
+                "select from task_executions where fence > 0 and state <> 'running'"
+            )
             return len(rows) == 2
 
         await until(ended, 5.0)

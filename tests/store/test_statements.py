@@ -130,7 +130,7 @@ def _paths(plan: dict[str, Any]) -> set[str]:
     for node in _nodes(plan):
         index = str(node.get("Index Name", ""))
         if index.startswith("task_executions"):
-            paths.add(index)
+            paths.add(index if "Index Cond" in node else f"all of {index}")
         elif node.get("Relation Name") == "task_executions" and node["Node Type"] == "Seq Scan":
             paths.add("all of it")
     return paths

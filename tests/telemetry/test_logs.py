@@ -164,7 +164,7 @@ def test_a_full_pipe_drops_and_counts(start: SetUp) -> None:
     with os.fdopen(writing, "w") as stream:
         logs = start(stream)
         while not logs.dropped:
-            emit("process.reloaded", changes="x" * 5000)
+            emit("config.reloaded", changes="x" * 5000)
         text = os.read(reading, 1 << 20)
         emit("process.stopped")
         last = os.read(reading, 1 << 20).decode()

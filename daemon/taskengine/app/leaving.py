@@ -66,7 +66,7 @@ def _run(runner: asyncio.Runner, work: Callable[[], Coroutine[Any, Any, int]]) -
 async def _ended() -> bool:
     """End the tasks and threads that jobs left to the loop; whether all of them have."""
     loop = asyncio.get_running_loop()
-    rest: set[asyncio.Task[Any]] = asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+    rest: set[asyncio.Task[Any]] = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
     rest.add(loop.create_task(loop.shutdown_default_executor()))

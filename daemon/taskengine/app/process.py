@@ -32,6 +32,8 @@ from taskengine.telemetry.events import emit, subscribe
 from taskengine.telemetry.logs import LogEvents, Logs, set_up
 from taskengine.telemetry.metrics import Metrics
 
+_TELL_SECONDS = 60.0  # between two lines that say what is waited for
+
 
 def serve(config: Config, config_path: Path | None, guest: Guest | None = None) -> int:
     """Run a daemon until it is asked to stop; the exit status."""
@@ -90,6 +92,7 @@ async def _supervise(supervisor: Supervisor, stop: asyncio.Event) -> int:
 
 async def _until_migrated(parts: Parts, notifier: Notifier, stop: asyncio.Event) -> None:
     """Wait for a Postgres that is away; refuse one whose schema is behind (or bring it up)."""
+    told = -_TELL_SECONDS
     while not stop.is_set():
         try:
             if parts.config.migrate.auto:
@@ -98,7 +101,9 @@ async def _until_migrated(parts: Parts, notifier: Notifier, stop: asyncio.Event)
             await sync(parts)
             await _know_redis(parts)
         except Away as error:
-            emit("process.waiting", error=error)
+            if parts.clock.monotonic() - told >= _TELL_SECONDS:
+                told = parts.clock.monotonic()
+                emit("process.waiting", error=error)
             notifier.status("waiting for Postgres")
             notifier.extend_timeout(30)
             await parts.clock.sleep(1.0)

@@ -54,11 +54,7 @@ async def run(job: JobHandle, flight: Flight, in_thread: InThread) -> Outcome | 
         return Outcome(Ending.FAILED, reason="payload", error=_of(error))
     except BaseException as error:  # sys.exit() in a job must not end the daemon
         return Outcome(Ending.FAILED, reason="failed", error=_of(error), traceback=_trace(error))
-    try:
-        return _returned(value, flight.claim.max_result_bytes)
-    except BaseException as error:  # the work is done, whatever its value does when looked at
-        problem = f"result: {type(error).__name__} while it was looked at"
-        return Outcome(Ending.SUCCEEDED, result_error=problem)
+    return _returned(value, flight.claim.max_result_bytes)
 
 
 async def _body(job: JobHandle, flight: Flight, in_thread: InThread) -> Any:
@@ -85,6 +81,14 @@ def _stopped(flight: Flight, otherwise: str) -> Outcome | None:
 
 
 def _returned(value: Any, limit: int) -> Outcome:
+    try:
+        return _success_or_failure(value, limit)
+    except BaseException as error:  # the work is done, whatever its value does when looked at
+        problem = f"result: {type(error).__name__} while it was looked at"
+        return Outcome(Ending.SUCCEEDED, result_error=problem)
+
+
+def _success_or_failure(value: Any, limit: int) -> Outcome:
     if value is None:
         return _SUCCESS
     if issubclass(type(value), JobResult):  # a proxy may not even tell its class

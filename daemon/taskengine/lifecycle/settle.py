@@ -150,7 +150,7 @@ class Settler:
         asyncio.get_running_loop().call_later(seconds, self._again, ended, locked)
         return []
 
-    def _again(self, ended: Ended, locked: bool) -> None:  # noqa: FBT001
+    def _again(self, ended: Ended, locked: bool) -> None:
         self._postponed.discard(ended)
         self._locked -= locked
         self._queue.append(ended)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, TypeGuard
 
-from taskengine.errors import ConfigError, InvalidSetting, UnknownJob
+from taskengine.errors import ConfigError, InvalidSetting, TaskEngineError, UnknownJob
 from taskengine.model.function_job import FunctionJob
 from taskengine.model.job import BaseJob, ClassJob, JobHandle
 
@@ -60,9 +60,12 @@ class Registry:
         for name in modules:
             try:
                 registry.add_module(importlib.import_module(name))
-            except ImportError as error:
+            except TaskEngineError as error:
+                raise ConfigError(f"[jobs] modules: {name!r}: {error}") from error
+            except Exception as error:  # whatever is wrong in there, a restart would not mend it
                 raise ConfigError(
-                    f"[jobs] modules names {name!r}, which cannot be imported: {error}"
+                    f"[jobs] modules names {name!r}, which cannot be imported: "
+                    f"{type(error).__name__}: {error}"
                 ) from error
         return registry
 
