@@ -8,7 +8,7 @@ import pytest
 
 from taskengine.model.definition import SETTINGS
 from taskengine.model.job import ClassJob
-from taskengine.store import definitions, stores
+from taskengine.store import definitions, misses, stores
 from tests.cli.conftest import Cli
 from tests.cli.sample_jobs import MODULE, Totals, pay
 from tests.support.make import Hands, a_job
@@ -126,6 +126,18 @@ async def test_c104_a_broken_schedule_is_listed_with_its_error(ready: Cli, hands
     broken = await ready("schedules", "next", "pay")
     assert (broken.status, broken.out) == (1, "")
     assert "'pay' does not fire" in broken.err
+
+
+async def test_missed_fire_times_are_listed_with_their_reason(ready: Cli, hands: Hands) -> None:
+    assert (await ready("schedules", "missed")).err == "taskengine: nothing was missed\n"
+    at = datetime(2026, 11, 2, 2, tzinfo=UTC)
+    async with hands.parts.store.connection() as c:
+        await misses.record(c, "totals", [misses.NewMiss("0123", at, "too late", None, None)])
+    (told,) = (await ready("schedules", "missed", "totals", "--json")).objects
+    assert (told["job"], told["store"], told["reason"]) == ("totals", "0123", "too late")
+    assert told["fire_time"] == "2026-11-02T02:00:00Z"
+    assert (await ready("schedules", "missed", "pay", "--json")).objects == []
+    assert "too late" in (await ready("schedules", "missed")).out
 
 
 async def test_the_next_fires_of_each_zone_in_the_order_of_time(ready: Cli, hands: Hands) -> None:

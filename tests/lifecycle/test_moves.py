@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from taskengine.errors import ExecutionEmptied, ExecutionNotFound, InvalidMove
+from taskengine.errors import (
+    ExecutionEmptied,
+    ExecutionNotFound,
+    InvalidMove,
+    JobDisabled,
+    KeyTooLong,
+    PayloadError,
+    StoreRequired,
+    UnknownJob,
+    UnknownQueue,
+    UnknownStore,
+)
+from taskengine.jobs.notify_failure import NotifyFailure
+from taskengine.lifecycle.dispatch import Request
 from taskengine.lifecycle.operate import cancel, redrive
 from taskengine.model.execution import Claim
 from taskengine.model.outcome import Outcome
@@ -23,6 +36,7 @@ from tests.support.make import (
     SNOOZED,
     SUCCEEDED,
     Hands,
+    Told,
     a_job,
 )
 from tests.support.until import until
@@ -74,6 +88,31 @@ async def test_dispatch_fixes_the_queue_in_the_row(hands: Hands) -> None:
     after = await hands.dispatch()
     assert (await hands.row(before.execution_id))["queue"] == "default"
     assert (await hands.row(after.execution_id))["queue"] == "high"
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        pytest.param(Request("wrok"), UnknownJob, id="unknown job"),
+        pytest.param(Request("work", queue="hihg"), UnknownQueue, id="unknown queue"),
+        pytest.param(Request("off"), JobDisabled, id="disabled job"),
+        pytest.param(Request("work", key="ä" * 128), KeyTooLong, id="key over 255 bytes"),
+        pytest.param(Request("small", payload='{"a": 12345}'), PayloadError, id="too large"),
+        pytest.param(Request("each"), StoreRequired, id="no store"),
+        pytest.param(Request("each", type_num="9"), UnknownStore, id="unknown store"),
+    ],
+)
+async def test_dispatch_refused_at_the_door_leaves_nothing(
+    hands: Hands, request_: Request, error: type[Exception]
+) -> None:
+    await hands.know(
+        a_job("off", is_enabled=False),
+        a_job("small", max_payload_bytes=10),
+        a_job("each", scope="per_store"),
+    )
+    with pytest.raises(error):
+        await hands.dispatcher.dispatch(request_)
+    assert await hands.sql("select from task_executions") == []
 
 
 # ---- claim ---------------------------------------------------------------------------------------
@@ -131,6 +170,12 @@ async def test_claim_takes_nothing_of_a_paused_queue(hands: Hands) -> None:
         await queues.pause(c, "default", "somebody", "a reason")
         assert await hands.claim(sent.execution_id) == []
         await queues.resume(c, "default")
+    assert len(await hands.claim(sent.execution_id)) == 1
+
+
+async def test_claim_takes_what_a_disabled_job_has_pending(hands: Hands) -> None:
+    sent = await hands.dispatch()
+    await hands.sql("update task_job_definitions set is_enabled = false")
     assert len(await hands.claim(sent.execution_id)) == 1
 
 
@@ -225,6 +270,27 @@ async def test_exhaust_inserts_the_notice_by_the_same_statement(hands: Hands) ->
     assert window.second == 0
     assert window > (await hands.row(claims[0].id))["finished_at"]
     assert (notice["queue"], notice["payload"]) == ("high", '{"job": "work"}')
+
+
+async def test_exhaust_the_notices_body_reports_every_failure_once(
+    hands: Hands, told: Told
+) -> None:
+    await hands.know(NotifyFailure(hands.parts))
+    failures = [await hands.running(attempt=3) for _ in range(2)]
+    for claim in failures:
+        await hands.settle(claim, FAILED)
+    (notice,) = await hands.sql("select id from task_executions where job = $1", NOTICE)
+    await hands.make_due(notice["id"])
+    claim = await hands.take_again(notice["id"])
+    async with hands.settling():
+        flight = hands.fly(claim)
+        await until(lambda: flight.ended)
+    reported = [e["execution_id"] for e in told.of("notice.failure")]
+    assert sorted(reported) == [c.id for c in failures]
+    assert (await hands.row(notice["id"]))["result"] == '{"reported": 2}'
+    assert not await hands.sql(
+        "select from task_executions where state = 'failed' and failure_reported_at is null"
+    )
 
 
 async def test_exhaust_of_a_notice_never_notifies(hands: Hands) -> None:

@@ -17,7 +17,7 @@ from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.dispatch import Dispatcher
 from taskengine.services.deliveries import Deliveries
 from taskengine.store import executions
-from taskengine.store.executions import NewExecution
+from taskengine.store.execution_rows import NewExecution
 from tests.support.make import Hands, a_job, settled_by
 
 KEY = "webhook-recovery:77"

@@ -126,7 +126,8 @@ async def test_a_disabled_definition_does_not_fire_and_enabling_begins_now(world
     await world.add(scheduled("totals", missed="all", is_enabled=False))
     await world.turn(at(12, 5))
     async with world.parts.store.connection() as c:
-        await definitions.enable(c, "totals", world.parts.config.engine.queues, at(12, 5))
+        queues = world.parts.config.engine.queues
+        await definitions.set_(c, "totals", {"is_enabled": True}, queues, at(12, 5))
     await world.turn(at(12, 6))
     assert await world.keys() == ["totals:2026-11-02T12:06:00Z"]
 

@@ -104,9 +104,9 @@ async def test_the_same_schedule_again_changes_nothing(parts: Parts) -> None:
 async def test_enabling_begins_now_disabling_keeps_the_window(parts: Parts) -> None:
     await register(parts, totals=TOTALS)
     async with parts.store.connection() as c:
-        off = await definitions.disable(c, "totals", QUEUES)
+        off = await definitions.set_(c, "totals", {"is_enabled": False}, QUEUES)
         assert (off.settings.is_enabled, off.schedule_version, off.fired_until) == (False, 1, NOW)
-        on = await definitions.enable(c, "totals", QUEUES, LATER)
+        on = await definitions.set_(c, "totals", {"is_enabled": True}, QUEUES, LATER)
     assert (on.settings.is_enabled, on.schedule_version, on.fired_until) == (True, 2, LATER)
 
 

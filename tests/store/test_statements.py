@@ -72,7 +72,7 @@ def test_every_file_holds_one_statement(name: str) -> None:
 _HISTORY = """
 insert into task_executions (job, queue, idempotency_key, state, finished_at, run_at, created_at)
 select 'work', 'default', 'old ' || n, 'succeeded', t, t, t
-from generate_series(1, 30000) n, (select now() - interval '1 d' as t) as yesterday
+from generate_series(1, 5000) n, (select now() - interval '1 d' as t) as yesterday
 """
 _PENDING = """
 insert into task_executions (job, queue, idempotency_key)

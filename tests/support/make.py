@@ -32,7 +32,7 @@ from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.services.heartbeat import Heartbeat
 from taskengine.services.worker import Crew, Worker
 from taskengine.store import definitions, executions
-from taskengine.store.executions import Moved, NewExecution
+from taskengine.store.execution_rows import Moved, NewExecution
 from taskengine.store.pool import Connection, Store
 from tests.support.until import until
 

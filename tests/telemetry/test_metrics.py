@@ -170,6 +170,14 @@ def test_gauges_are_set_by_whoever_looks(metrics: Metrics) -> None:
     assert value(metrics, "log_records_dropped_total") == 7
 
 
+def test_lost_log_lines_are_in_every_scrape() -> None:
+    lost = [3]
+    metrics = Metrics(version="1", queues=[], sources=[], now=lambda: 0.0, dropped=lambda: lost[0])
+    assert b"taskengine_log_records_dropped_total 3.0" in metrics.render(None)[0]
+    lost[0] = 5
+    assert b"taskengine_log_records_dropped_total 5.0" in metrics.render(None)[0]
+
+
 def test_what_cannot_be_known_is_not_a_number(metrics: Metrics) -> None:
     metrics.gauges.queue_depth("low", "waiting", 9)
     metrics.gauges.queue_depth("low", "waiting", None)

@@ -71,7 +71,7 @@ async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Gu
         await close_parts(parts)
         emit("process.stopped")
         return 0
-    daemon = build(parts, measure(parts), notifier, guest)
+    daemon = build(parts, measure(parts, logs), notifier, guest)
     supervisor = daemon.supervisor()
     _heed_signals(supervisor, daemon, stop, Reload(daemon, config_path, logs))
     status = await _supervise(supervisor, stop)
@@ -120,7 +120,7 @@ async def _know_redis(parts: Parts) -> None:
         emit("loop.away", loop="divergence", error=error, seconds=0.0)
 
 
-def measure(parts: Parts) -> Metrics:
+def measure(parts: Parts, logs: Logs | None = None) -> Metrics:
     """The metrics of this process, counting from now on."""
     clock = parts.clock
     metrics = Metrics(
@@ -129,6 +129,7 @@ def measure(parts: Parts) -> Metrics:
         sources=list(parts.config.webhooks.sources),
         now=lambda: clock.now().timestamp(),
         tasks=[(handle.settings.queue, handle.name) for handle in parts.registry],
+        dropped=lambda: logs.dropped if logs is not None else 0,
     )
     metrics.subscribe()
     return metrics

@@ -87,11 +87,11 @@ class Client:
             except rx.NoScriptError:
                 return await self._execute("EVAL", text, len(keys), *keys, *args)
 
-        return await self.guarded(run)
+        return await self._guarded(run)
 
     async def command(self, *words: Any) -> Any:
         """One command."""
-        return await self.guarded(lambda: self._execute(*words))
+        return await self._guarded(lambda: self._execute(*words))
 
     async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Several commands in one round trip, not in a transaction."""
@@ -102,13 +102,13 @@ class Client:
                 pipeline.execute_command(*words)
             return await pipeline.execute()
 
-        answer: list[Any] = await self.guarded(run)
+        answer: list[Any] = await self._guarded(run)
         return answer
 
     async def _execute(self, *words: Any) -> Any:
         return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
-    async def guarded(self, run: Callable[[], Awaitable[Any]]) -> Any:
+    async def _guarded(self, run: Callable[[], Awaitable[Any]]) -> Any:
         """Run it behind the breaker, its errors translated."""
         if not self.settings.enabled:
             raise BrokerUnavailable("Redis is switched off ([redis] enabled = false)")

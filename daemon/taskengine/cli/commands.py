@@ -27,7 +27,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "executions", "list|show|redrive|retry|cancel", "Look at executions, run them again."
     ),
     "jobs": Command("jobs", "list|show|set|enable|disable|diff", "Jobs and their settings."),
-    "schedules": Command("schedules", "list|next", "What fires when, and what was missed."),
+    "schedules": Command("schedules", "list|next|missed", "What fires when, and what was missed."),
     "queues": Command("queues", "list|pause|resume", "Queues, and what they hold."),
     "stores": Command("stores", "list|add|close", "The stores that per-store jobs run for."),
     "webhooks": Command("webhooks", "list|reprocess", "Webhook events."),

@@ -10,7 +10,8 @@ from taskengine.cli.failure import NotFound
 from taskengine.client import TaskEngine
 from taskengine.errors import TaskEngineError, UnknownJob
 from taskengine.insight.schedules import ScheduleView, schedules
-from taskengine.store import definitions
+from taskengine.store import definitions, misses
+from taskengine.store.misses import Miss
 
 
 class Fire(NamedTuple):
@@ -43,6 +44,15 @@ FIRES = [
 ]
 
 
+MISSED = [
+    out.Column[Miss]("fire time", lambda each: each.fire_time),
+    out.Column[Miss]("job", lambda each: each.job),
+    out.Column[Miss]("store", lambda each: each.type_num),
+    out.Column[Miss]("reason", lambda each: each.reason),
+    out.Column[Miss]("recorded", lambda each: each.recorded_at),
+]
+
+
 async def read(engine: TaskEngine) -> list[ScheduleView]:
     """Every schedule."""
     return await schedules(engine.parts)
@@ -59,6 +69,12 @@ async def upcoming(engine: TaskEngine, job: str | None, count: int) -> list[Fire
         views = [await _only(engine, job, views)]
     coming = [_fire(each, i) for each in views for i in range(len(each.next))]
     return sorted(coming, key=lambda fire: (fire.fire_time, fire.job))[:count]
+
+
+async def missed(engine: TaskEngine, job: str | None, limit: int) -> list[Miss]:
+    """Fire times that did not run, of one job or of all."""
+    async with engine.parts.store.connection() as c:
+        return await misses.list_(c, job, limit)
 
 
 async def _only(engine: TaskEngine, job: str, views: list[ScheduleView]) -> ScheduleView:
@@ -97,4 +113,16 @@ def shape(each: ScheduleView) -> dict[str, object]:
         "next_fire": each.next[0].at if each.next else None,
         "missed_7d": each.missed,
         "error": each.error,
+    }
+
+
+def missed_shape(each: Miss) -> dict[str, object]:
+    """The JSON object of a fire time that did not run."""
+    return {
+        "job": each.job,
+        "store": each.type_num,
+        "fire_time": each.fire_time,
+        "reason": each.reason,
+        "execution_id": each.execution_id,
+        "recorded_at": each.recorded_at,
     }

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from taskengine.cli.options import Config, Json, new_app
+from taskengine.cli.options import Config, Json, Limit, new_app
 
 app = new_app("What fires when, and what was missed.")
 
@@ -43,4 +43,24 @@ def next_(
         schedule_views.Fire._asdict,
         as_json=as_json,
         nothing="nothing will fire",
+    )
+
+
+@app.command()
+def missed(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", show_default=False)] = None,
+    limit: Limit = 50,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Fire times that did not run, the newest first, and why."""
+    from taskengine.cli import out, schedule_views
+    from taskengine.cli.session import ask
+
+    out.show(
+        ask(config, lambda engine: schedule_views.missed(engine, job, limit)),
+        schedule_views.MISSED,
+        schedule_views.missed_shape,
+        as_json=as_json,
+        nothing="nothing was missed",
     )

@@ -1,0 +1,1 @@
+"""Reads both stores, says what it means, and names the remedy."""

@@ -19,7 +19,7 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.model.execution import Claim, Delivery, Reservation
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions
-from taskengine.store.executions import Leftover
+from taskengine.store.execution_rows import Leftover
 from taskengine.telemetry.events import emit
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.model.execution import Delivery, Dispatched, State
 from taskengine.model.keys import ManualKeys, check_key, store_key
 from taskengine.store import executions
-from taskengine.store.executions import Found, NewExecution
+from taskengine.store.execution_rows import Found, Inserted, NewExecution
 from taskengine.telemetry.events import emit
 
 _BATCH = 1000
@@ -191,12 +191,12 @@ def _raised(answer: Dispatched | Exception) -> Dispatched:
     return answer
 
 
-def _created(row: executions.Inserted) -> _Answer:
+def _created(row: Inserted) -> _Answer:
     dispatched = Dispatched(row.id, True, State.PENDING, True, row.key)
     return _Answer(dispatched, Delivery(row.id, row.queue, row.score, row.due))
 
 
-def _twice(row: NewExecution, inserted: Sequence[executions.Inserted]) -> _Answer:
+def _twice(row: NewExecution, inserted: Sequence[Inserted]) -> _Answer:
     first = next(i for i in inserted if (i.job, i.key) == (row.job, row.key))
     return _Answer(Dispatched(first.id, False, State.PENDING, True, row.key), None)
 

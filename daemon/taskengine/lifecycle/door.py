@@ -15,7 +15,7 @@ from taskengine.errors import (
     UnknownQueue,
     UnknownStore,
 )
-from taskengine.store.executions import Found, NewExecution
+from taskengine.store.execution_rows import Found, NewExecution
 
 
 def refusal(row: NewExecution, seen: Found, queues: Sequence[str]) -> TaskEngineError:

@@ -24,7 +24,7 @@ from taskengine.model.definition import Definition
 from taskengine.model.execution import Delivery
 from taskengine.model.job import JobHandle
 from taskengine.store import definitions, executions, misses
-from taskengine.store.executions import Inserted, NewExecution
+from taskengine.store.execution_rows import Inserted, NewExecution
 from taskengine.store.misses import NewMiss
 from taskengine.store.pool import Connection
 from taskengine.telemetry.events import emit

@@ -15,7 +15,7 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.presence import LockFile, boot_id, host
 from taskengine.model.settlement import Settlement
 from taskengine.store import engine, executions, leases, workers
-from taskengine.store.executions import Moved
+from taskengine.store.execution_rows import Moved
 from taskengine.store.workers import NewWorker
 
 

@@ -16,7 +16,7 @@ from taskengine.model.execution import Orphan
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.settlement import Settlement, decide
 from taskengine.store import executions, workers
-from taskengine.store.executions import Moved
+from taskengine.store.execution_rows import Moved
 from taskengine.store.pool import Connection, savepoint
 from taskengine.telemetry.events import emit
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from taskengine.lifecycle.inflight import Flight
 from taskengine.model.outcome import Outcome
-from taskengine.store.executions import Moved
+from taskengine.store.execution_rows import Moved
 from taskengine.telemetry.events import emit, heard
 
 _OFTEN = 3  # interruptions that are worth an alert

@@ -25,7 +25,7 @@ from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.model.text import storable
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions, webhooks
-from taskengine.store.executions import Moved
+from taskengine.store.execution_rows import Moved
 from taskengine.store.pool import Connection
 from taskengine.telemetry.events import emit
 

@@ -25,7 +25,7 @@ from taskengine.lifecycle.reporting import tell_recovered
 from taskengine.runtime.service import Service
 from taskengine.services.worker import Crew
 from taskengine.store import executions, leases, queues, workers
-from taskengine.store.executions import HeldState
+from taskengine.store.execution_rows import HeldState
 from taskengine.store.pool import Connection, Store
 from taskengine.store.workers import Worker
 from taskengine.telemetry.events import emit

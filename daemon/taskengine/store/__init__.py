@@ -1,0 +1,1 @@
+"""Postgres, the truth: one module for each noun, one file for each statement (see README.md)."""

@@ -97,18 +97,6 @@ async def set_(
     return replace(after, error=None)
 
 
-async def enable(
-    c: Connection, name: str, queues: Sequence[str], now: datetime | None = None
-) -> Definition:
-    """Fire times before now are not caught up with."""
-    return await set_(c, name, {"is_enabled": True}, queues, now)
-
-
-async def disable(c: Connection, name: str, queues: Sequence[str]) -> Definition:
-    """No new dispatch and no fire; what is pending still runs."""
-    return await set_(c, name, {"is_enabled": False}, queues)
-
-
 async def mark_error(c: Connection, name: str, error: str | None) -> bool:
     """Mark the definition as one to be skipped (None: clear it); whether that changed anything."""
     return await c.fetchval(sql("definitions/mark_error"), name, error) is not None

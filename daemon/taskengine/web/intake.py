@@ -20,7 +20,7 @@ from taskengine.model.envelope import payload_of
 from taskengine.model.execution import Delivery
 from taskengine.model.keys import webhook_key, webhook_subject
 from taskengine.store import executions, webhooks
-from taskengine.store.executions import Inserted, NewExecution
+from taskengine.store.execution_rows import Inserted, NewExecution
 from taskengine.store.pool import Connection
 from taskengine.store.webhooks import NewEvent
 from taskengine.telemetry.events import emit

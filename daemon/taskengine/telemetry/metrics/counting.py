@@ -25,7 +25,8 @@ _REASONS = 20
 class Metrics:
     """Counts what happens in this process. `now` gives seconds since the epoch.
 
-    `tasks` are the jobs known at the start as (queue, task); more come by `know`.
+    `tasks` are the jobs known at the start as (queue, task); more come by `know`. `dropped` says how
+    many log lines were lost.
     """
 
     def __init__(
@@ -36,10 +37,12 @@ class Metrics:
         sources: Sequence[str],
         now: Callable[[], float],
         tasks: Iterable[tuple[str, str]] = (),
+        dropped: Callable[[], int] = int,
     ) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
         self.gauges = Gauges(self.registry, queues, sources)
         self._now = now
+        self._dropped = dropped
         self._families = Families(self.registry)
         self._queues = Label(queues)
         self._tasks = Label(room=_TASKS)
@@ -71,6 +74,7 @@ class Metrics:
 
     def render(self, accept: str | None) -> tuple[bytes, str]:
         """(body, content type) for a scrape with this Accept header."""
+        self.gauges.log_dropped(self._dropped())
         try:
             encode, kind = choose_encoder(accept or "")
             return encode(self.registry), kind
