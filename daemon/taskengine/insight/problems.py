@@ -46,7 +46,7 @@ def notes(found: Findings) -> list[str]:
     ]
     told += [f"{each.name} is draining" for each in found.living if each.draining]
     if found.redis.memory == redis_state.OFF:
-        told.append("Redis is switched off: workers claim straight from Postgres")
+        told.append("Redis is switched off: nothing is claimed (direct mode is not built yet)")
     told += [f"{each.name} claims straight from Postgres" for each in found.living if each.direct]
     if found.redis.version and found.redis.policy is None:
         told.append("the eviction policy of Redis is unknown (INFO is restricted)")
