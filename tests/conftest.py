@@ -45,7 +45,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, LoopFactory]:
-    return {name: _LOOPS[name] for name in str(config.getoption("loops")).split(",")}
+    """The loops asked for; a test of a real daemon, which has its own, runs under the first one."""
+    names = str(config.getoption("loops")).split(",")
+    real = item.get_closest_marker("slow") or item.get_closest_marker("system")
+    return {name: _LOOPS[name] for name in (names[:1] if real else names)}
 
 
 @pytest.fixture(scope="session")
