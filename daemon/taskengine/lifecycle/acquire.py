@@ -25,6 +25,7 @@ from taskengine.telemetry.events import emit
 T = TypeVar("T")
 
 _LATER = 5_000_000  # µs: for what cannot be claimed here, or not now
+_NO_THREAD = 1_000_000  # µs
 
 
 class Acquirer:
@@ -123,8 +124,13 @@ class Acquirer:
         reservations: Sequence[Reservation],
         claims: Sequence[Claim],
         jobs: Sequence[str] | None = None,
+        *,
+        no_thread: bool = False,
     ) -> None:
-        """Send what was reserved and not claimed where it belongs."""
+        """Send what was reserved and not claimed where it belongs.
+
+        `no_thread`: `jobs` leaves some out only because no thread is free for them now.
+        """
         not_now, self._not_now = self._not_now, set()
         claimed = {claim.id for claim in claims}
         rest = {r.id: r for r in reservations if r.id not in claimed}
@@ -134,17 +140,18 @@ class Acquirer:
         try:
             async with self._parts.store.connection() as c:
                 found = await executions.leftover(c, list(rest), known)
-            await self._sort([(rest[row.id], row) for row in found], not_now)
+            wait = _NO_THREAD if no_thread else _LATER
+            await self._sort([(rest[row.id], row) for row in found], not_now, wait)
         except (BrokerUnavailable, StoreBusy, Away):
             emit("execution.left_reserved", count=len(rest))
 
     async def _sort(
-        self, rows: Sequence[tuple[Reservation, Leftover]], not_now: Collection[int]
+        self, rows: Sequence[tuple[Reservation, Leftover]], not_now: Collection[int], wait: int
     ) -> None:
         gone = [r for r, row in rows if row.settled]
         early = [_at(r, row, row.score or 0) for r, row in rows if not row.settled and row.early]
         rest = [(r, row) for r, row in rows if not row.settled and not row.early]
-        soon = self._now() + _LATER
+        soon = self._now() + wait
         later = [_at(r, row, soon) for r, row in rest if not row.known or r.id in not_now]
         back = [_at(r, row, row.score or 0) for r, row in rest if row.known and r.id not in not_now]
         self.paused |= {row.queue for _, row in rest if row.paused and row.queue}

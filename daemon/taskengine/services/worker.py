@@ -136,7 +136,7 @@ class Worker(Service):
         claims = await crew.acquirer.claim(reserved, crew.identity.worker_id, jobs)
         await self._start(claims)
         await crew.acquirer.ack(claims)
-        await crew.acquirer.put_away(reserved, claims, jobs)
+        await crew.acquirer.put_away(reserved, claims, jobs, no_thread=jobs is not None)
         return len(reserved)
 
     def _limits(self, free: int) -> list[tuple[str, int]]:
