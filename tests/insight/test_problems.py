@@ -47,6 +47,7 @@ def test_a_system_that_is_well_is_healthy() -> None:
     ("changes", "code", "words"),
     [
         ({"daemons": [DAEMON, SILENT]}, "daemon.silent", "host/2 has not beaten for 40 s"),
+        ({"redis": RedisState(OFF)}, "redis.off", "nothing is claimed"),
         ({"redis": RedisState(AWAY, error="refused")}, "redis.away", "refused"),
         ({"redis": RedisState(FOREIGN)}, "redis.foreign", "another database"),
         ({"redis": RedisState(FORGETFUL)}, "redis.forgetful", "not rebuilt yet"),
@@ -103,7 +104,6 @@ def test_a_scheduler_that_has_nothing_to_tick_for_yet_is_no_problem(
             {"queues": [PAUSED]},
             "queue 'high' is paused by cli:me@host since 2026-11-02 12:00Z: a bad deploy",
         ),
-        ({"redis": RedisState(OFF)}, "Redis is switched off"),
         ({"redis": RedisState(GOOD, "redis", "7.0", None)}, "eviction policy of Redis is unknown"),
         ({"daemons": [replace(DAEMON, draining=True)]}, "host/1 is draining"),
         (

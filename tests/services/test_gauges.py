@@ -5,12 +5,12 @@ from __future__ import annotations
 from taskengine.app.process import measure
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity
+from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.store_databases import StoreDatabases
 from taskengine.runtime.systemd import Notifier
 from taskengine.services.gauges import GaugeRefresher
 from taskengine.services.status_line import StatusLine
-from taskengine.services.worker import Crew
 from taskengine.telemetry.events import subscribe
 from taskengine.telemetry.metrics import Metrics
 from tests.support.make import Hands

@@ -17,6 +17,7 @@ from taskengine.embedded import EmbeddedServers, Servers
 from taskengine.errors import Away, StoreUnavailable
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity, Watch
+from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.dispatch import Dispatcher, Request
 from taskengine.lifecycle.inflight import Flight
@@ -30,7 +31,7 @@ from taskengine.model.job import JobHandle
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.services.heartbeat import Heartbeat
-from taskengine.services.worker import Crew, Worker
+from taskengine.services.worker import Worker
 from taskengine.store import definitions, executions
 from taskengine.store.execution_rows import Moved, NewExecution
 from taskengine.store.pool import Connection, Store

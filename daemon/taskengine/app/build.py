@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from taskengine.config import Config
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity, Watch
+from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.dispatch import Dispatcher
 from taskengine.lifecycle.membership import Membership
 from taskengine.lifecycle.parts import Parts
@@ -27,6 +28,7 @@ from taskengine.services.deliveries import Deliveries
 from taskengine.services.divergence import Divergence
 from taskengine.services.gauges import GaugeRefresher
 from taskengine.services.heartbeat import Heartbeat
+from taskengine.services.neglect import Neglect
 from taskengine.services.orphans import DeadWorkers, OverTime, Reservations
 from taskengine.services.promoter import Promoter
 from taskengine.services.retention import Retention
@@ -34,7 +36,7 @@ from taskengine.services.scheduler import Scheduler
 from taskengine.services.status_line import StatusLine
 from taskengine.services.waker import Waker
 from taskengine.services.webhooks import StrandedWebhooks
-from taskengine.services.worker import Crew, Worker
+from taskengine.services.worker import Worker
 from taskengine.telemetry.metrics import Metrics
 from taskengine.web.health import Health
 from taskengine.web.server import WebServer, inherited
@@ -126,6 +128,7 @@ def _sweeps(parts: Parts, crew: Crew, watch: Watch, token: int) -> tuple[Service
         Divergence(parts, identity, token),
         StrandedWebhooks(parts, identity, token, Dispatcher(parts)),
         Retention(parts, identity, token),
+        Neglect(parts, identity, token),
     )
 
 

@@ -1,6 +1,6 @@
 """What the findings mean: which of them are wrong, and what to do about each.
 
-A paused queue is somebody's decision and no problem; so is a Redis that was switched off.
+A paused queue is somebody's decision and no problem.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ def notes(found: Findings) -> list[str]:
         if each.pause is not None
     ]
     told += [f"{each.name} is draining" for each in found.living if each.draining]
-    if found.redis.memory == redis_state.OFF:
-        told.append("Redis is switched off: nothing is claimed (direct mode is not built yet)")
     told += [f"{each.name} claims straight from Postgres" for each in found.living if each.direct]
     if found.redis.version and found.redis.policy is None:
         told.append("the eviction policy of Redis is unknown (INFO is restricted)")
@@ -67,6 +65,11 @@ def _of_daemons(found: Findings) -> Iterator[Problem]:
 
 def _of_redis(found: Findings) -> Iterator[Problem]:
     state = found.redis
+    if state.memory == redis_state.OFF:
+        yield Problem(
+            "redis.off",
+            "Redis is switched off and direct mode is not built yet: nothing is claimed",
+        )
     if state.memory == redis_state.AWAY:
         yield Problem("redis.away", f"Redis is away, what is due waits for it: {state.error}")
     if state.memory == redis_state.FOREIGN:

@@ -47,6 +47,7 @@ class Scribe(Periodic):
         for flight in flights:
             for line in flight.ctx.take_logs():
                 self._lines.append(_line(flight, line))
+            _dropped(flight.ctx.take_dropped())
         if self._lines:
             await self._write_lines()
 

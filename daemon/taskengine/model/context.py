@@ -238,6 +238,11 @@ class JobContext:
         lines, self._logs = self._logs, []
         return lines
 
+    def take_dropped(self) -> int:
+        """How many lines found no room since the last call."""
+        dropped, self.dropped_logs = self.dropped_logs, 0
+        return dropped
+
     def last_progress(self) -> tuple[int | None, str | None]:
         return self._progress or (None, None)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from taskengine.errors import Away
 from taskengine.insight import redis_state
+from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
-from taskengine.services.worker import Crew
 from taskengine.store import reports
 from taskengine.telemetry.events import emit
 from taskengine.telemetry.metrics import Gauges

@@ -17,13 +17,13 @@ from typing import Any
 
 from taskengine.errors import Away, ServiceFailed
 from taskengine.lifecycle.beats import Identity, Watch
+from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.membership import Membership
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.presence import boot_id, proven_dead
 from taskengine.lifecycle.reporting import tell_recovered
 from taskengine.runtime.service import Service
-from taskengine.services.worker import Crew
 from taskengine.store import executions, leases, queues, workers
 from taskengine.store.execution_rows import HeldState
 from taskengine.store.pool import Connection, Store

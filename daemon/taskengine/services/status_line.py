@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
 from taskengine.runtime.systemd import Notifier
-from taskengine.services.worker import Crew
 
 
 class StatusLine(Periodic):

@@ -12,15 +12,9 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from taskengine.errors import BrokerUnavailable
-from taskengine.lifecycle.acquire import Acquirer
-from taskengine.lifecycle.beats import Identity
-from taskengine.lifecycle.inflight import Flight, Inflight
-from taskengine.lifecycle.parts import Parts
-from taskengine.lifecycle.pilot import Pilot
-from taskengine.lifecycle.scribe import Scribe
-from taskengine.lifecycle.settle import Settler
-from taskengine.lifecycle.threads import Threads
-from taskengine.model.context import Backstage, JobContext, StopReason
+from taskengine.lifecycle.crew import Crew
+from taskengine.lifecycle.inflight import Flight
+from taskengine.model.context import JobContext, StopReason
 from taskengine.model.execution import Claim
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.runtime.clock import wait
@@ -30,34 +24,6 @@ from taskengine.telemetry.events import emit
 _BACKLOG = 5000  # settlements that may wait before nothing more is fetched
 _ABORT_SECONDS = 5.0  # from asking a body to stop to cancelling it, at shutdown
 _CANCEL_SECONDS = 1.0
-
-
-class Crew:
-    """What one worker is made of; built by the composition root, shared with the heartbeat."""
-
-    def __init__(
-        self,
-        parts: Parts,
-        identity: Identity,
-        backstage: Callable[[Inflight], Backstage],
-    ) -> None:
-        self.parts = parts
-        self.identity = identity
-        self.inflight = Inflight()
-        self.backstage = backstage(self.inflight)
-        self.scribe = Scribe(parts, self.inflight)
-        self.settler = Settler(parts, self.inflight, self.scribe, identity.name)
-        self.threads = Threads(parts.config.workers.threads)
-        self.acquirer = Acquirer(parts, identity)
-        self.work = asyncio.Event()  # there may be work, or a free slot
-        self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
-        self.slots = parts.config.workers.slots
-
-    def resize(self, slots: int, threads: int) -> None:
-        """So many slots and threads from now on; what runs is left to end."""
-        self.slots = slots
-        self.threads.resize(threads)
-        self.work.set()
 
 
 class Worker(Service):
@@ -84,7 +50,7 @@ class Worker(Service):
 
     async def drain(self) -> None:
         """Stop fetching, let bodies end, then ask, then cancel; settle all of it."""
-        self._draining = True
+        self._draining = self._crew.identity.draining = True
         self._crew.work.set()
         async with self._fetching:  # what is being claimed is started or released first
             pass

@@ -61,6 +61,7 @@ WORDING: dict[str, tuple[int, str]] = {
     "worker.declared_dead": (ERROR, "declared dead by another daemon: starting anew"),
     "job.registered": (INFO, "{count} jobs known"),
     "job.skipped": (ERROR, "job {task} is skipped: {reason}"),
+    "job.unknown": (ERROR, "{count} executions of {task} are due, and no daemon knows the job"),
     "queue.unlisted": (ERROR, "{count} executions wait in {queue}, which is not in engine.queues"),
     "queue.unpolled": (ERROR, "{count} executions wait in {queue}, which no worker polls"),
     "queue.foreign_dropped": (WARNING, "{count} messages that are no ids dropped from {queue}"),

@@ -1,0 +1,41 @@
+"""What one worker is made of: shared by the fetcher, the heartbeat and whoever shows how things stand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from taskengine.lifecycle.acquire import Acquirer
+from taskengine.lifecycle.beats import Identity
+from taskengine.lifecycle.inflight import Inflight
+from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.pilot import Pilot
+from taskengine.lifecycle.scribe import Scribe
+from taskengine.lifecycle.settle import Settler
+from taskengine.lifecycle.threads import Threads
+from taskengine.model.context import Backstage
+
+
+class Crew:
+    """Built by the composition root. Needs a running event loop."""
+
+    def __init__(
+        self, parts: Parts, identity: Identity, backstage: Callable[[Inflight], Backstage]
+    ) -> None:
+        self.parts = parts
+        self.identity = identity
+        self.inflight = Inflight()
+        self.backstage = backstage(self.inflight)
+        self.scribe = Scribe(parts, self.inflight)
+        self.settler = Settler(parts, self.inflight, self.scribe, identity.name)
+        self.threads = Threads(parts.config.workers.threads)
+        self.acquirer = Acquirer(parts, identity)
+        self.work = asyncio.Event()  # there may be work, or a free slot
+        self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
+        self.slots = parts.config.workers.slots
+
+    def resize(self, slots: int, threads: int) -> None:
+        """So many slots and threads from now on; what runs is left to end."""
+        self.slots = slots
+        self.threads.resize(threads)
+        self.work.set()
