@@ -25,6 +25,7 @@ _HOMES = {
     "StoreInfo": "model.context",
     "TaskEngine": "client",
     "TaskEngineError": "errors",
+    "Verdict": "model.outcome",
     "job": "model.function_job",
 }
 

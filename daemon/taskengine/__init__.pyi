@@ -15,5 +15,6 @@ from taskengine.model.job import JobResult as JobResult
 from taskengine.model.outcome import Discard as Discard
 from taskengine.model.outcome import Retry as Retry
 from taskengine.model.outcome import Snooze as Snooze
+from taskengine.model.outcome import Verdict as Verdict
 
 __version__: str

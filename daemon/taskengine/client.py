@@ -94,14 +94,16 @@ class TaskEngine:
         run_at: datetime | None = None,
         store: str | None = None,
         subject: str | None = None,
+        exclusive_key: str | None = None,
     ) -> Dispatched:
         """One execution: a `.call(...)`, or a job's name with its payload.
 
         `delay` in seconds, or `run_at` (aware); `store` for a per-store job. A second dispatch of
-        the same `key` finds the first one's execution and, if it is pending, delivers it again.
-        Raises the errors of the specification's "Bad input", and `StoreUnavailable`.
+        the same `key` finds the first one's execution and, if it is pending, delivers it again. Of
+        those with the same `exclusive_key` (default: what the job computes) at most one runs at a
+        time. Raises the errors of the specification's "Bad input", and `StoreUnavailable`.
         """
-        request = self._request(call, payload, key, store, subject, run_at, delay)
+        request = self._request(call, payload, key, store, subject, run_at, delay, exclusive_key)
         return await self.dispatcher.dispatch(request)
 
     async def dispatch_many(
@@ -110,9 +112,14 @@ class TaskEngine:
         *,
         delay: float | timedelta = 0.0,
         run_at: datetime | None = None,
+        exclusive_key: str | None = None,
     ) -> list[Dispatched]:
-        """Many executions, a thousand a statement, in the order given."""
-        requests = [self._request(call, None, None, None, None, run_at, delay) for call in calls]
+        """Many executions, a thousand a statement, in the order given; an `exclusive_key` is that of
+        all of them: they run one after another."""
+        requests = [
+            self._request(call, None, None, None, None, run_at, delay, exclusive_key)
+            for call in calls
+        ]
         return await self.dispatcher.dispatch_many(requests)
 
     async def dispatch_stores(
@@ -121,12 +128,15 @@ class TaskEngine:
         payload: Mapping[str, JsonValue] | None = None,
         *,
         key: str | None = None,
+        exclusive_key: str | None = None,
     ) -> list[Dispatched]:
-        """One execution for each active store; every key ends in `:<type_num>`."""
+        """One execution for each active store; every key ends in `:<type_num>`, but for an
+        `exclusive_key`: under it the stores run one after another."""
         async with self.parts.store.connection() as c:
             active = await stores.active(c)
         requests = [
-            self._request(call, payload, key, each.type_num, None, None, 0.0) for each in active
+            self._request(call, payload, key, each.type_num, None, None, 0.0, exclusive_key)
+            for each in active
         ]
         return await self.dispatcher.dispatch_many(requests)
 
@@ -139,13 +149,23 @@ class TaskEngine:
         subject: str | None,
         run_at: datetime | None,
         delay: float | timedelta,
+        exclusive_key: str | None,
     ) -> Request:
         if run_at is not None and run_at.tzinfo is None:
             raise ValueError(f"run_at = {run_at!r} has no zone: give an aware datetime")
         name, text = (
             (call.job, call.payload) if isinstance(call, Call) else self._named(call, payload)
         )
-        return Request(name, text, key, store, subject, run_at, seconds_of(delay))
+        return Request(
+            name,
+            text,
+            key,
+            store,
+            subject,
+            run_at,
+            seconds_of(delay),
+            exclusive_key=exclusive_key,
+        )
 
     def _named(self, name: str, payload: Mapping[str, JsonValue] | None) -> tuple[str, str]:
         """A payload by the job's name: checked by the job where this process knows it."""

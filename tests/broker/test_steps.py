@@ -410,9 +410,15 @@ async def test_depths_are_of_every_listed_queue(redis: Redis) -> None:
     }
 
 
-async def test_rank_is_how_many_wait_before_it(redis: Redis) -> None:
+async def test_place_is_where_a_message_is(redis: Redis) -> None:
     await redis.push(1, 2, 3)
-    assert [await redis.queues.rank(Q, i) for i in (1, 3, 4)] == [0, 2, None]
+    await redis.reserve(1)
+    await redis.delay(9, score=10**16)
+    ranks = [(await redis.queues.place(Q, i)).rank for i in (2, 3)]
+    assert ranks == [0, 1]
+    assert (await redis.queues.place(Q, 1)).reserved_at
+    assert (await redis.queues.place(Q, 9)).delayed_until == 10**16
+    assert (await redis.queues.place(Q, 4)).nowhere
 
 
 # ---- scripts -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -37,11 +38,18 @@ async def engine(parts: Parts) -> AsyncIterator[TaskEngine]:
     async with parts.store.connection() as c:
         for number in STORES:
             await stores.add(c, number, f"Store {number}", "UTC", None)
+    async with running_daemon(parts):
+        yield TaskEngine.of(parts)
+
+
+@asynccontextmanager
+async def running_daemon(parts: Parts) -> AsyncIterator[None]:
+    """A daemon, from its start to its orderly end."""
     daemon = _daemon(parts)
     stop = asyncio.Event()
     running = asyncio.create_task(daemon.supervisor().run(stop))
     try:
-        yield TaskEngine.of(parts)
+        yield
     finally:
         stop.set()
         await running

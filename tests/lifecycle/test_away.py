@@ -1,7 +1,7 @@
 """The table "When something is away", on servers that are really stopped, replaced or read-only.
 
 (Webhooks with Postgres away, and the senders, are with the webhooks and the notices. A job's class
-that is away: `tests/services/test_worker.py`. Direct mode comes later.)
+that is away: `tests/services/test_worker.py`. Direct mode: `tests/services/test_direct.py`.)
 """
 
 from __future__ import annotations
@@ -119,6 +119,39 @@ async def test_redis_away_a_breaker_spares_the_time_out(
     assert await client.command("PING")
     assert client.away_since is None
     await client.close()
+
+
+async def test_redis_away_is_one_that_answers_reads_and_refuses_writes(
+    hands: Hands, told: Told
+) -> None:
+    """After a failover to a replica, or where its memory is full: the same answer to a write."""
+    await hands.redis("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        sent = await hands.dispatch()
+        away_since = hands.parts.client.away_since
+        for _ in range(3):
+            await hands.parts.clock.sleep(0.03)  # the breaker's time
+            await hands.parts.queues.depths()
+        assert not sent.delivered
+        assert hands.parts.client.away_since == away_since is not None
+        assert len(told.of("broker.away")) == 1
+        assert told.of("broker.back") == []
+        with pytest.raises(BrokerUnavailable):
+            await hands.parts.client.probe()
+    finally:
+        await hands.parts.client._redis.config_set("min-replicas-to-write", 0)
+    await redis_is_back(hands)
+    assert hands.parts.client.away_since is None
+    assert await hands.redis("EXISTS", f"{hands.parts.keys.prefix}:probe") == 0
+
+
+async def test_redis_away_the_delivery_sweep_puts_nothing_off(hands: Hands, spare: Spare) -> None:
+    made = await hands.insert()
+    await hands.change(made.id, check_at="sql:now()")
+    before = await hands.row(made.id)
+    with stopped(spare.embedded.valkey), pytest.raises(BrokerUnavailable):
+        await Deliveries(hands.parts, hands.identity, hands.token).tick()
+    assert await hands.row(made.id) == before
 
 
 async def test_redis_away_when_it_is_back_empty_or_not_everything_is_delivered(

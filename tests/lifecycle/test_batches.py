@@ -357,4 +357,4 @@ async def test_coalescer_a_batch_that_takes_long_lets_another_start_beside_it() 
 
 def test_ending_names_every_move_that_is_tested() -> None:
     """A new way to end belongs into the tables of these tests."""
-    assert len(Ending) == 10
+    assert len(Ending) == 13

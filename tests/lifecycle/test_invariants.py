@@ -50,6 +50,7 @@ async def test_i1_nothing_is_lost_whatever_verb_is_cut_short_or_whatever_redis_f
             await hands.redis("DEL", hands.parts.keys.queue("default"))
     victim.die()
     await heal(hands, victim)
+    hands.crew.resize(1000, 16)  # room for all that the victim orphaned: a tenth is their lane
     async with hands.working():
         await settled_by(hands, "work")
     rows = await hands.sql("select id, state from task_executions")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from taskengine.app.process import measure
+from taskengine.insight import divergence
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.crew import Crew
@@ -13,7 +18,7 @@ from taskengine.services.gauges import GaugeRefresher
 from taskengine.services.status_line import StatusLine
 from taskengine.telemetry.events import subscribe
 from taskengine.telemetry.metrics import Metrics
-from tests.support.make import Hands
+from tests.support.make import Hands, a_job
 
 
 def a_crew(parts: Parts) -> Crew:
@@ -40,6 +45,24 @@ async def test_depths_and_ages_are_of_both_stores(hands: Hands) -> None:
     oldest = 'taskengine_queue_oldest_age_seconds{queue="low"}'
     assert float(value(metrics, oldest)) >= 90
     assert value(metrics, "taskengine_redis_up") == "1.0"
+
+
+async def test_with_redis_switched_off_all_of_them_are_of_postgres(hands: Hands) -> None:
+    redis = hands.parts.config.redis.model_copy(update={"enabled": False})
+    parts = replace(hands.parts, config=hands.parts.config.model_copy(update={"redis": redis}))
+    await hands.know(a_job("a", queue="low"))
+    await hands.insert("a", "now")
+    await hands.insert("a", "later", delay=60.0)
+    leads, follows = measure(parts), measure(parts)
+    await GaugeRefresher(parts, a_crew(parts), 1, leads.gauges).tick()
+    await GaugeRefresher(parts, a_crew(parts), 2, follows.gauges).tick()
+    for state in ("waiting", "delayed"):
+        depth = f'taskengine_queue_depth{{queue="low",state="{state}"}}'
+        assert (value(leads, depth), value(follows, depth)) == ("1.0", "NaN")
+    assert value(leads, "taskengine_redis_up") == "NaN"
+    assert StatusLine(parts, a_crew(parts), Notifier(None)).words() == (
+        "0 of 20 slots busy, direct mode"
+    )
 
 
 async def test_one_daemon_shows_what_the_database_knows(hands: Hands) -> None:
@@ -72,3 +95,48 @@ async def test_the_status_line_counts_what_runs_and_what_is_left(hands: Hands) -
     assert line.words() == "0 of 20 slots busy"
     crew.identity.draining = True
     assert line.words() == "draining: 0 left"
+
+
+def _divergence(metrics: Metrics) -> dict[str, str]:
+    return {
+        name: value(metrics, f'taskengine_divergence{{class="{name}"}}')
+        for name in (
+            "pending_without_message",
+            "message_without_row",
+            "processing_without_owner",
+            "delayed_past_due",
+        )
+    }
+
+
+async def test_divergence_is_zero_from_the_start_and_counted_by_class(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divergence, "WAIT", 0.05)
+    parts, metrics = hands.parts, measure(hands.parts)
+    assert set(_divergence(metrics).values()) == {"0.0"}
+    await hands.know(a_job())
+    lost = await hands.insert()
+    await hands.change(lost.id, created_at="sql:now() - interval '1 min'")
+    await hands.redis("ZADD", parts.keys.queue("low"), 1, 999_998, 2, 999_999)
+    await hands.redis("ZADD", parts.keys.processing("low"), 1, 999_997)
+    refresher = GaugeRefresher(parts, a_crew(parts), 1, metrics.gauges)
+    await refresher.tick()
+    assert list(_divergence(metrics).values()) == ["1.0", "2.0", "1.0", "0.0"]
+
+
+async def test_divergence_is_shown_by_one_daemon_and_unknown_where_redis_is_away(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = hands.parts
+    first, second = measure(parts), measure(parts)
+    leader = GaugeRefresher(parts, a_crew(parts), 1, first.gauges)
+    await leader.tick()
+    await GaugeRefresher(parts, a_crew(parts), 2, second.gauges).tick()
+    assert set(_divergence(first).values()) == {"0.0"}
+    assert set(_divergence(second).values()) == {"NaN"}
+    leader._compared_at = None
+    with monkeypatch.context() as away:
+        away.setattr(parts.client, "_open_until", float("inf"))
+        await leader.tick()
+    assert set(_divergence(first).values()) == {"NaN"}

@@ -61,6 +61,19 @@ async def test_with_redis_away_schedules_fire_all_the_same(world: World) -> None
     assert len(world.told("execution.undelivered")) == 1
 
 
+async def test_with_redis_switched_off_nobody_waits_for_a_lock_that_nobody_holds(
+    world: World,
+) -> None:
+    await world.add(scheduled("totals"))
+    redis = world.parts.config.redis.model_copy(update={"enabled": False})
+    off = world.parts.config.model_copy(update={"redis": redis})
+    parts = replace(world.parts, config=off)
+    await world.turn(at(12, 1, 1), world.scheduler(parts))
+    await world.turn(at(12, 1, 1), world.scheduler(parts))
+    assert len(await world.keys()) == 1
+    assert world.told("execution.undelivered") == []
+
+
 async def test_the_lock_is_free_again_after_the_turn(world: World) -> None:
     await world.add(scheduled("totals"))
     await world.turn(at(12, 1))

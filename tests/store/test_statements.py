@@ -115,7 +115,8 @@ def _arguments(statement: str, ids: Sequence[int]) -> list[Any]:
     if statement == "executions/progress":
         return _columns([(i, 5, 50, "half") for i in ids])
     rows = [Settlement(i, 5, "retried", "pending", 60.0, 1, reason="failed") for i in ids]
-    return [*_columns(rows), "a worker", "high", 15.0]
+    *columns, verify = _columns(rows)
+    return [*columns, "a worker", "high", 15.0, verify]
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -179,3 +180,69 @@ async def test_a_claim_touches_as_many_rows_as_it_claims(parts: Parts) -> None:
     plan = json.loads(lines)[0]["Plan"]
     scans = [n for n in _nodes(plan) if n.get("Index Name") == "task_executions_pkey"]
     assert sum(n["Actual Rows"] * n["Actual Loops"] for n in scans) == 500
+
+
+_KEYED = """
+insert into task_executions (job, queue, idempotency_key, exclusive_key, waits_for_key)
+select 'work', 'default', 'keyed ' || n, 'key ' || n % 30, n > 30 from generate_series(1, 3000) n
+"""
+_HOLDERS = """
+insert into task_executions
+  (job, queue, idempotency_key, state, worker_id, claim_token, claimed_at, exclusive_key)
+select 'work', 'default', 'holder ' || n, 'running', 1, 5, now(), 'key ' || n
+from generate_series(0, 14) n
+"""
+_OF_KEYS = {
+    "task_executions_pkey",
+    "task_executions_waiters",
+    "task_executions_marked",
+    "task_executions_exclusive",
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_the_statements_on_exclusive_keys_read_by_the_key(parts: Parts, moment: str) -> None:
+    """And by nothing else, at the worst moments; the sweep reads no more than a few rows a key."""
+    found = {}
+    async with parts.store.connection() as c:
+        await _at(c, moment)
+        await c.execute(_KEYED + ";" + _HOLDERS)
+        rows = await c.fetch("select id from task_executions where exclusive_key is not null")
+        ids, keys = [row["id"] for row in rows], [f"key {n}" for n in range(30)]
+        given: dict[str, list[Any]] = {
+            "claim_apart": [ids[:500], 1, 7, ["work"], ["work"]],
+            "mark_waiting": [ids[:500], ["work"]],
+            "next_of_keys": [keys, ["default", "low"], None],
+            "next_of_free_keys": [["default", "low"], 1000, None, ""],
+        }
+        for verb, arguments in given.items():
+            text = sql(f"executions/{verb}")
+            answer = await c.fetchval(f"explain (format json) {text}", *arguments)
+            paths = _paths(json.loads(answer)[0]["Plan"])
+            found[verb] = paths | _paths(await _generic_plan(c, text, len(arguments)))
+        text = sql("executions/next_of_free_keys")
+        free = given["next_of_free_keys"]
+        answer = await c.fetchval(f"explain (analyze, format json) {text}", *free)
+    assert {verb: paths - _OF_KEYS for verb, paths in found.items()} == {
+        verb: set() for verb in given
+    }
+    nodes = [n for n in _nodes(json.loads(answer)[0]["Plan"]) if n.get("Index Name")]
+    assert 0 < sum(n["Actual Rows"] * n["Actual Loops"] for n in nodes) < 200
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_direct_mode_reads_one_row_after_another_until_it_has_enough(
+    parts: Parts, moment: str
+) -> None:
+    """Neither sorted nor read to the end, whatever the statistics and the arguments are."""
+    text = sql("executions/lock_due")
+    given = [["default"], [100], [None], [None], 100, ["work"], True, True]
+    async with parts.store.connection() as c:
+        await _at(c, moment)
+        plan = json.loads(await c.fetchval(f"explain (analyze, format json) {text}", *given))
+        generic = await _generic_plan(c, text, len(given))
+    for each in (plan[0]["Plan"], generic):
+        assert _paths(each) == {"task_executions_due"}
+        assert "Sort" not in {node["Node Type"] for node in _nodes(each)}
+    (scan,) = [n for n in _nodes(plan[0]["Plan"]) if n.get("Index Name") == "task_executions_due"]
+    assert scan["Actual Rows"] == 100

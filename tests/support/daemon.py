@@ -26,12 +26,14 @@ class Daemon:
         self._environ = {**os.environ, **(environ or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "taskengine", "run", "--config", str(self._config)]
+
     def start(self) -> None:
-        command = [sys.executable, "-m", "taskengine", "run", "--config", str(self._config)]
         log = self._log.open("ab") if self._log is not None else None
         try:
             self._process = subprocess.Popen(
-                command, env=self._environ, stderr=log, start_new_session=True
+                self.command(), env=self._environ, stderr=log, start_new_session=True
             )
         finally:
             if log is not None:
@@ -40,6 +42,10 @@ class Daemon:
     @property
     def pid(self) -> int:
         return self._running().pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def send(self, number: signal.Signals) -> None:
         self._running().send_signal(number)

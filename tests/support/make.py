@@ -17,6 +17,7 @@ from taskengine.embedded import EmbeddedServers, Servers
 from taskengine.errors import Away, StoreUnavailable
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity, Watch
+from taskengine.lifecycle.claiming import Lanes, claim_all
 from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.dispatch import Dispatcher, Request
@@ -101,9 +102,11 @@ class Hands:
         """Insert and deliver."""
         return await self.dispatcher.dispatch(Request(name, key=key, **more))
 
-    async def insert(self, name: str = "work", key: str = "k", delay: float = 0.0) -> Delivery:
+    async def insert(
+        self, name: str = "work", key: str = "k", delay: float = 0.0, exclusive: str | None = None
+    ) -> Delivery:
         """The first half of a dispatch: the row, and no message."""
-        row = NewExecution(name, key, None, None, "{}", None, delay, False, None)
+        row = NewExecution(name, key, None, None, "{}", None, delay, False, None, None, exclusive)
         async with self.parts.store.connection() as c:
             made = await executions.insert(c, [row], self.parts.queues.names, 15.0)
         return Delivery(made[0].id, made[0].queue, made[0].score, made[0].due)
@@ -119,12 +122,11 @@ class Hands:
         worker: int | None = None,
         jobs: Sequence[str] | None = None,
     ) -> list[Claim]:
-        """The claiming statement alone."""
+        """The claiming statements alone, with room in the lanes."""
         known = self.parts.registry.names if jobs is None else jobs
+        by, under = worker or self.worker_id, token or self.parts.draw_token()
         async with self.parts.store.connection() as c:
-            return await executions.claim(
-                c, sorted(ids), worker or self.worker_id, token or self.parts.draw_token(), known
-            )
+            return (await claim_all(c, sorted(ids), by, under, known, Lanes(99, 99))).claims
 
     async def ack(self, *claims: Claim) -> None:
         await self.crew.acquirer.ack(claims)

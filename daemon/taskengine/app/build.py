@@ -21,7 +21,7 @@ from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.presence import host
 from taskengine.lifecycle.store_databases import StoreDatabases
 from taskengine.runtime.clock import Clock
-from taskengine.runtime.service import Periodic, Service
+from taskengine.runtime.service import Service
 from taskengine.runtime.supervisor import Limits, Supervisor, Tier
 from taskengine.runtime.systemd import Notifier, listen_fds, watchdog_interval
 from taskengine.services.deliveries import Deliveries
@@ -95,9 +95,14 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
                 StatusLine(parts, crew, notifier),
             ),
         ),
-        Tier("feeds the workers", (Promoter(parts, identity),)),
-        Tier("works", (Waker(parts, crew.work.set), Worker(crew))),
     ]
+    if parts.config.redis.enabled:
+        tiers += [
+            Tier("feeds the workers", (Promoter(parts, identity),)),
+            Tier("works", (Waker(parts, crew.work.set), Worker(crew))),
+        ]
+    else:
+        tiers.append(Tier("works", (Worker(crew),)))
     if parts.config.scheduler.enabled:
         tiers.append(Tier("asks for new work, so it stops first", (Scheduler(parts),)))
     if guest is not None:
@@ -120,12 +125,15 @@ def _web(parts: Parts, crew: Crew, metrics: Metrics, tiers: list[Tier]) -> WebSe
 
 def _sweeps(parts: Parts, crew: Crew, watch: Watch, token: int) -> tuple[Service, ...]:
     identity = crew.identity
-    return (
-        DeadWorkers(parts, identity, watch),
+    of_redis = (
         Reservations(parts),
-        OverTime(parts, identity, token),
         Deliveries(parts, identity, token),
         Divergence(parts, identity, token),
+    )
+    return (
+        DeadWorkers(parts, identity, watch),
+        *(of_redis if parts.config.redis.enabled else ()),
+        OverTime(parts, identity, token),
         StrandedWebhooks(parts, identity, token, Dispatcher(parts)),
         Retention(parts, identity, token),
         Neglect(parts, identity, token),
@@ -144,5 +152,5 @@ def _limits(config: Config) -> Limits:
 def loops(services: list[Service], clock: Clock) -> str:
     """Each loop's last turn, as JSON: what a beat carries to whoever asks."""
     now = clock.monotonic()
-    told = {each.name: each.report(now) for each in services if isinstance(each, Periodic)}
-    return json.dumps(told, default=str)
+    told = {each.name: each.report(now) for each in services}
+    return json.dumps({name: each for name, each in told.items() if each}, default=str)

@@ -113,6 +113,8 @@ async def _until_migrated(parts: Parts, notifier: Notifier, stop: asyncio.Event)
 
 async def _know_redis(parts: Parts) -> None:
     """Redis away is no reason to wait: the divergence loop does it when it is back."""
+    if not parts.config.redis.enabled:
+        return
     try:
         await check_cluster(parts.client, parts.keys)
         await remember(parts)

@@ -37,6 +37,10 @@ _NOT_NOW = (
 )
 
 
+# uvloop says RuntimeError of a connection that was reset before its first write
+BROKEN = (rx.RedisError, OSError, TimeoutError, RuntimeError)
+
+
 def _read_scripts() -> dict[str, tuple[str, str]]:
     folder = files("taskengine.broker") / "lua"
     texts = {f.name.removesuffix(".lua"): f.read_text("utf-8") for f in folder.iterdir()}
@@ -63,19 +67,26 @@ def connect(settings: RedisSettings, *, timeout: float | None, connections: int)
 
 
 class Client:
-    """Commands and scripts behind a breaker. `on_back` is called when Redis answers again."""
+    """Commands and scripts behind a breaker. `on_back` is called when Redis answers again,
+    `on_wrong_type` when a key of ours holds something else."""
 
     def __init__(self, settings: RedisSettings, clock: Clock) -> None:
         self.settings = settings
         self._clock = clock
         self._redis = connect(settings, timeout=settings.timeout, connections=_CONNECTIONS)
+        self._probe = ("ZADD", f"{settings.prefix}:probe", "XX", 0, 0)
         self._open_until = 0.0
         self.away_since: float | None = None
         self._on_back: list[Callable[[], None]] = []
+        self._on_wrong_type: list[Callable[[], None]] = []
 
     def on_back(self, callback: Callable[[], None]) -> None:
         """Have `callback()` called each time Redis is back after being away."""
         self._on_back.append(callback)
+
+    def on_wrong_type(self, callback: Callable[[], None]) -> None:
+        """Have `callback()` called each time a key turns out to be of a wrong type."""
+        self._on_wrong_type.append(callback)
 
     async def script(self, name: str, keys: Sequence[str], args: Sequence[Any] = ()) -> Any:
         """Run `lua/<name>.lua`."""
@@ -105,6 +116,10 @@ class Client:
         answer: list[Any] = await self._guarded(run)
         return answer
 
+    async def probe(self) -> None:
+        """Raise `BrokerUnavailable` unless Redis takes writes now. (`XX`: nothing is written.)"""
+        await self.command(*self._probe)
+
     async def _execute(self, *words: Any) -> Any:
         return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
@@ -116,7 +131,7 @@ class Client:
             raise BrokerUnavailable("Redis was away a moment ago")
         try:
             answer = await run()
-        except (rx.RedisError, OSError, TimeoutError) as error:
+        except BROKEN as error:
             if not _is_not_now(error):
                 raise
             self._trip(error)
@@ -124,17 +139,35 @@ class Client:
                 f"Redis cannot serve: {type(error).__name__}: {error}"
             ) from error
         if self.away_since is not None:
-            self._restore()
+            await self._look_again()
         return answer
+
+    async def _look_again(self) -> None:
+        """It answers; it is back when it takes writes, too: one that is read-only or full answers
+        reads all the same."""
+        try:
+            await self._execute(*self._probe)
+        except BROKEN as error:
+            self._trip(error)
+            return
+        self._restore()
 
     def _trip(self, error: Exception) -> None:
         now = self._clock.monotonic()
-        self._open_until = now + self.settings.breaker
         if self.away_since is None:
             self.away_since = now
             emit("broker.away", error=error)
+        if _says(
+            error, "WRONGTYPE"
+        ):  # it answers at once: the breaker would only keep the healer out
+            for callback in self._on_wrong_type:
+                callback()
+        else:
+            self._open_until = now + self.settings.breaker
 
     def _restore(self) -> None:
+        if self.away_since is None:
+            return
         self.away_since = None
         emit("broker.back")
         for callback in self._on_back:
@@ -145,8 +178,14 @@ class Client:
 
 
 def _is_not_now(error: Exception) -> bool:
-    """redis-py cuts the codes that it knows off the message and keeps them apart."""
+    if isinstance(error, RuntimeError):
+        return "closed" in str(error)
     if not isinstance(error, rx.ResponseError):
         return True
-    said = f"{error.status_code} {error}"
-    return any(word in said for word in _NOT_NOW)
+    return _says(error, *_NOT_NOW)
+
+
+def _says(error: Exception, *words: str) -> bool:
+    """redis-py cuts the codes that it knows off the message and keeps them apart."""
+    said = f"{getattr(error, 'status_code', '')} {error}"
+    return any(word in said for word in words)

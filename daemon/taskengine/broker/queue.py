@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taskengine.broker.client import Client
 from taskengine.broker.keys import Keys
@@ -18,7 +18,7 @@ from taskengine.telemetry.events import emit
 
 BATCH = 1000  # ids a script: Lua's unpack takes some 8,000 values
 
-_is_id = re.compile(rb"[1-9][0-9]{0,17}").fullmatch  # as we write them, and a bigint
+is_id = re.compile(rb"[1-9][0-9]{0,17}").fullmatch  # as we write them, and a bigint
 
 
 class BadEpoch(Exception):
@@ -31,6 +31,20 @@ class Depth(NamedTuple):
     waiting: int
     processing: int
     delayed: int
+
+
+class Place(NamedTuple):
+    """Where a message is: how many of the `waiting` ids are before it, since when it is reserved and
+    until when it is delayed (µs); each None where it is not there."""
+
+    rank: int | None
+    waiting: int
+    reserved_at: int | None
+    delayed_until: int | None
+
+    @property
+    def nowhere(self) -> bool:
+        return self.rank is None and self.reserved_at is None and self.delayed_until is None
 
 
 class Queues:
@@ -74,17 +88,17 @@ class Queues:
         reserved: list[Reservation] = []
         for (queue, _), members in zip(limits, answer, strict=True):
             ours = members
-            if not all(map(_is_id, members)):
+            if not all(map(is_id, members)):
                 ours = await self._without_foreign(queue, members)
             reserved += [Reservation(int(member), queue) for member in ours]
         return reserved
 
     async def _without_foreign(self, queue: str, members: Sequence[bytes]) -> list[bytes]:
         """Drop what is no id of ours: nobody could ever run it, and Postgres would refuse it."""
-        bad = [member for member in members if not _is_id(member)]
+        bad = [member for member in members if not is_id(member)]
         await self._client.command("ZREM", self._keys.processing(queue), *bad)
         emit("queue.foreign_dropped", queue=queue, count=len(bad))
-        return [member for member in members if _is_id(member)]
+        return [member for member in members if is_id(member)]
 
     async def ack(self, reservations: Iterable[Reservation]) -> None:
         """Out of processing: the row is the truth from here on."""
@@ -151,12 +165,22 @@ class Queues:
         counts = await self._client.commands(words)
         return {name: Depth(*counts[3 * i : 3 * i + 3]) for i, name in enumerate(self.names)}
 
-    async def rank(self, queue: str, execution_id: int) -> int | None:
-        """How many ids wait before this one; None where it does not wait."""
-        rank: int | None = await self._client.command(
-            "ZRANK", self._keys.queue(queue), execution_id
+    async def place(self, queue: str, execution_id: int) -> Place:
+        """Where the message of this id is, in one round trip; the queue need not be listed."""
+        k = self._keys
+        rank, waiting, reserved, delayed = await self._client.commands(
+            [
+                ("ZRANK", k.queue(queue), execution_id),
+                ("ZCARD", k.queue(queue)),
+                ("ZSCORE", k.processing(queue), execution_id),
+                ("ZSCORE", k.delayed(queue), execution_id),
+            ]
         )
-        return rank
+        return Place(rank, waiting, _score(reserved), _score(delayed))
+
+
+def _score(answer: Any) -> int | None:
+    return None if answer is None else int(float(answer))
 
 
 def _batches(deliveries: Sequence[Delivery]) -> Iterable[tuple[str, Sequence[Delivery]]]:

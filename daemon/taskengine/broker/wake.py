@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from redis import exceptions as rx
-
-from taskengine.broker.client import Client, connect
+from taskengine.broker.client import BROKEN, Client, connect
 from taskengine.config import Redis as RedisSettings
 from taskengine.errors import BrokerUnavailable
 
@@ -38,10 +36,10 @@ class Wake:
                     wake("")
                 elif message["type"] == "message":
                     wake(message["data"].decode("utf-8", "replace"))
-        except (rx.RedisError, OSError, TimeoutError) as error:
+        except BROKEN as error:
             raise BrokerUnavailable(f"{type(error).__name__}: {error}") from error
         finally:
-            with contextlib.suppress(rx.RedisError, OSError):
+            with contextlib.suppress(*BROKEN):
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
                 await redis.aclose()
 

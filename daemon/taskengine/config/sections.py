@@ -73,6 +73,7 @@ class Workers(Section):
     threads: Int = Field(default=16, ge=1, le=256)
     claim_batch: Int = Field(default=500, ge=1, le=1000)
     poll_interval: Seconds = Field(default=1.0, ge=0.05, le=60.0)
+    direct_after: Seconds = Field(default=3.0, ge=0.0, le=3600.0)
     drain_timeout: Seconds = Field(default=60.0, ge=0.0, le=DAY)
     lock_dir: Path | None = None
 

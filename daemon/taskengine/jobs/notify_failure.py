@@ -26,6 +26,8 @@ class NotifyFailure:
 
     name = "taskengine.notify-failure"
     is_async = True
+    is_exclusive = False
+    verify_is_async: bool | None = None
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -63,8 +65,14 @@ class NotifyFailure:
                 )
         return len(failures)
 
+    def verifier(self, ctx: JobContext) -> Callable[[], Any]:
+        raise NotImplementedError
+
     def dump(self, payload: Mapping[str, JsonValue]) -> str:
         return encode(dict(payload))
+
+    def exclusive_key(self, payload: str, store: StoreInfo | None) -> str | None:  # noqa: ARG002
+        return None
 
     def scheduled_key(self, fire_time: datetime, store: StoreInfo | None) -> str | None:  # noqa: ARG002
         return None

@@ -2,20 +2,22 @@
 
 Guarantees: a claim whose reply was lost is repeated under the same token and gives the same rows;
 a token is never sent again once its reply was read; whatever was reserved and not claimed goes
-where it belongs (dropped, delayed, pushed back).
+where it belongs (dropped, delayed, pushed back, marked as a waiter). How rows are claimed is in
+`claiming`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from taskengine.broker.queue import BadEpoch
 from taskengine.errors import Away, BrokerUnavailable, DataRejected, StoreBusy
-from taskengine.lifecycle.batches import halved
 from taskengine.lifecycle.beats import Identity
+from taskengine.lifecycle.claiming import Claimed, Lanes, Left, Why, claim_all, judged
 from taskengine.lifecycle.events import WebhookEvent, load_events
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.waking import wake
 from taskengine.model.execution import Claim, Delivery, Reservation
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions
@@ -25,20 +27,23 @@ from taskengine.telemetry.events import emit
 T = TypeVar("T")
 
 _LATER = 5_000_000  # µs: for what cannot be claimed here, or not now
-_NO_THREAD = 1_000_000  # µs
+_SOON = 1_000_000  # µs: for what only waits for a thread or a lane of this process
 
 
 class Acquirer:
     """The acquiring side of one worker."""
 
-    def __init__(self, parts: Parts, identity: Identity) -> None:
+    def __init__(
+        self, parts: Parts, identity: Identity, lanes: Callable[[], Lanes] = lambda: Lanes(1, 1)
+    ) -> None:
         self._parts = parts
+        self._lanes = lanes
         self._identity = identity
         self._backoff = Backoff(0.05, 2.0, parts.rng)
         self.jobs: tuple[str, ...] = tuple(parts.registry.names)
         self.paused: set[str] = set()
         self.claiming: set[int] = set()  # tokens whose claims are not handed over yet
-        self._not_now: set[int] = set()  # ids behind somebody's lock
+        self._left: dict[int, Left] = {}  # what the last claim left, until it is put away
         self.last_try = parts.clock.monotonic()  # repeating is progress, too
 
     async def reserve(self, limits: Sequence[tuple[str, int]], n: int) -> list[Reservation]:
@@ -59,21 +64,33 @@ class Acquirer:
         self, reservations: Sequence[Reservation], worker_id: int, jobs: Sequence[str] | None = None
     ) -> list[Claim]:
         """Claim them under one new token, repeating until Postgres answers."""
-        token = self._parts.draw_token()
         known = self.jobs if jobs is None else jobs
-
-        async def run(ids: Sequence[int]) -> list[Claim]:
-            async with self._parts.store.connection() as c:
-                return await executions.claim(c, ids, worker_id, token, known)
-
         ids = sorted(r.id for r in reservations)
+
+        async def attempt(token: int, lanes: Lanes) -> Claimed:
+            async with self._parts.store.connection() as c:
+                return await claim_all(c, ids, worker_id, token, known, lanes, self.jobs)
+
+        return await self.claimed(attempt)
+
+    async def claimed(self, attempt: Callable[[int, Lanes], Awaitable[Claimed]]) -> list[Claim]:
+        """What `attempt` claims under a new token, in the lanes that are free now; it is repeated
+        until Postgres answers, and what it leaves is kept until `put_away` or `take_left`."""
+        token, lanes = self._parts.draw_token(), self._lanes()
         self.claiming.add(token)
         try:
-            claims = await self._repeat(lambda: halved(ids, run, self._unclaimable))
+            claims, left = await self._repeat(lambda: attempt(token, lanes))
+            self._left = {each.row.id: each for each in left}
+            await self._fail([each for each in left if each.why is Why.BAD])
         finally:
             self.claiming.discard(token)
         _tell(claims)
         return claims
+
+    def take_left(self) -> list[Left]:
+        """What the last claim left; it is the caller's from here on."""
+        left, self._left = self._left, {}
+        return list(left.values())
 
     async def events(self, claims: Sequence[Claim]) -> dict[int, WebhookEvent]:
         """The webhook events that these claims are about, by execution id."""
@@ -96,21 +113,20 @@ class Acquirer:
                 self._backoff.reset()
                 return answer
 
-    async def _unclaimable(self, execution_id: int, error: Exception) -> list[Claim]:
-        """One that is locked is tried again later; one that Postgres cannot claim becomes failed:
-        neither holds anybody up."""
-        if not isinstance(error, DataRejected):
-            self._not_now.add(execution_id)
-            return []
-        try:
-            async with self._parts.store.connection() as c:
-                await executions.unclaimable(
-                    c, execution_id, f"cannot be claimed: {error}", self._identity.name
-                )
-        except (DataRejected, StoreBusy):
-            self._not_now.add(execution_id)
-        emit("execution.unclaimable", execution_id=execution_id, error=error)
-        return []
+    async def _fail(self, bad: Sequence[Left]) -> None:
+        """What Postgres cannot claim becomes failed, so that it holds nobody up; where even that is
+        refused, it is tried again later."""
+        for row, _, error in bad:
+            try:
+                async with self._parts.store.connection() as c:
+                    await executions.unclaimable(
+                        c, row.id, f"cannot be claimed: {error}", self._identity.name
+                    )
+                self._left.pop(row.id)
+            except (DataRejected, Away):
+                self._left[row.id] = Left(row, Why.LOCKED)
+            emit("execution.unclaimable", execution_id=row.id, error=error)
+        await wake(self._parts, [r.exclusive_key for r, _, _ in bad if r.exclusive_key])
 
     async def ack(self, claims: Sequence[Claim]) -> None:
         """Forget the messages of what was claimed; if Redis is away, the grace does it."""
@@ -131,36 +147,74 @@ class Acquirer:
 
         `no_thread`: `jobs` leaves some out only because no thread is free for them now.
         """
-        not_now, self._not_now = self._not_now, set()
+        left, self._left = self._left, {}
         claimed = {claim.id for claim in claims}
         rest = {r.id: r for r in reservations if r.id not in claimed}
         if not rest:
             return
         known = self.jobs if jobs is None else jobs
         try:
-            async with self._parts.store.connection() as c:
-                found = await executions.leftover(c, list(rest), known)
-            wait = _NO_THREAD if no_thread else _LATER
-            await self._sort([(rest[row.id], row) for row in found], not_now, wait)
+            found = [left[each] for each in rest if each in left]
+            found += await self._look([each for each in rest if each not in left], known)
+            await self._sort(rest, found, _SOON if no_thread else _LATER)
+            await self._wait(rest, [e.row for e in found if e.why is Why.KEY_TAKEN])
+            unknown = [e.row.exclusive_key for e in found if e.why is Why.UNKNOWN]
+            await wake(self._parts, unknown, known)  # nobody else of the key waits for this daemon
         except (BrokerUnavailable, StoreBusy, Away):
             emit("execution.left_reserved", count=len(rest))
 
-    async def _sort(
-        self, rows: Sequence[tuple[Reservation, Leftover]], not_now: Collection[int], wait: int
-    ) -> None:
-        gone = [r for r, row in rows if row.settled]
-        early = [_at(r, row, row.score or 0) for r, row in rows if not row.settled and row.early]
-        rest = [(r, row) for r, row in rows if not row.settled and not row.early]
-        soon = self._now() + wait
-        later = [_at(r, row, soon) for r, row in rest if not row.known or r.id in not_now]
-        back = [_at(r, row, row.score or 0) for r, row in rest if row.known and r.id not in not_now]
-        self.paused |= {row.queue for _, row in rest if row.paused and row.queue}
+    async def _look(self, ids: Sequence[int], known: Sequence[str]) -> list[Left]:
+        """Why these were not claimed, by what their rows say now."""
+        if not ids:
+            return []
+        async with self._parts.store.connection() as c:
+            return [judged(row) for row in await executions.leftover(c, ids, known)]
+
+    async def _sort(self, rest: Mapping[int, Reservation], left: Sequence[Left], wait: int) -> None:
+        def those(*whys: Why) -> list[tuple[Reservation, Leftover]]:
+            return [(rest[row.id], row) for row, why, _ in left if why in whys]
+
+        now = self._now()
+        delays = {Why.UNKNOWN: wait, Why.LOCKED: _LATER, Why.BAD: _LATER, Why.LANE_FULL: _SOON}
+        later = [_at(r, row, row.score or 0) for r, row in those(Why.EARLY)]
+        for why, delay in delays.items():
+            later += [_at(r, row, now + delay) for r, row in those(why)]
+        back = [_at(r, row, row.score or 0) for r, row in those(Why.PAUSED, Why.RACED)]
+        gone = [r for r, _ in those(Why.OVER)]
+        full = [row.queue for _, row in those(Why.LANE_FULL)]
+        self.paused |= {row.queue for _, row in those(Why.PAUSED) if row.queue}
+        if full:
+            emit("executions.lane_full", rows=full)
         if gone:
             await self._parts.queues.ack(gone)
-        if early or later:
-            await self._parts.queues.delay([*early, *later])
+        if later:
+            await self._parts.queues.delay(later)
         if back:
             await self._parts.queues.put_back(back)
+
+    async def _wait(self, rest: Mapping[int, Reservation], refused: Sequence[Leftover]) -> None:
+        """Mark the refused waiters of a key and drop their messages: whoever leaves the key pushes
+        the next. Marking looks at the key again, because it may have been left since: then it is
+        tried again at once, and so is one that goes first."""
+        if not refused:
+            return
+        ids = sorted(row.id for row in refused)
+        async with self._parts.store.connection() as c:
+            answers = {row.id: row for row in await executions.mark_waiting(c, ids, self.jobs)}
+        taken = {row.id for row in answers.values() if row.taken}
+        marked = [rest[row.id] for row in answers.values() if row.marked]
+        free = [_at(rest[r.id], r, r.score or 0) for r in refused if r.id not in taken]
+        soon = self._now() + _SOON
+        locked = [
+            _at(rest[r.id], r, soon) for r in refused if r.id in taken and not answers[r.id].marked
+        ]
+        if marked:
+            emit("executions.key_taken", count=len(marked))
+            await self._parts.queues.ack(marked)
+        if locked:
+            await self._parts.queues.delay(locked)
+        if free:
+            await self._parts.queues.put_back(free)
 
     def _now(self) -> int:
         """The database's clock in µs: the promoter goes by it, whatever ours says."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from taskengine.lifecycle.acquire import Acquirer
 from taskengine.lifecycle.beats import Identity
+from taskengine.lifecycle.claiming import Lanes, free_lanes
+from taskengine.lifecycle.direct import DirectMode
 from taskengine.lifecycle.inflight import Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.pilot import Pilot
@@ -29,10 +31,14 @@ class Crew:
         self.scribe = Scribe(parts, self.inflight)
         self.settler = Settler(parts, self.inflight, self.scribe, identity.name)
         self.threads = Threads(parts.config.workers.threads)
-        self.acquirer = Acquirer(parts, identity)
+        self.acquirer = Acquirer(parts, identity, self._lanes)
+        self.direct = DirectMode(parts, self.acquirer)
         self.work = asyncio.Event()  # there may be work, or a free slot
         self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
         self.slots = parts.config.workers.slots
+
+    def _lanes(self) -> Lanes:
+        return free_lanes(self.inflight, self.slots)
 
     def resize(self, slots: int, threads: int) -> None:
         """So many slots and threads from now on; what runs is left to end."""

@@ -9,7 +9,7 @@ insert.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -18,7 +18,9 @@ from taskengine.errors import PayloadError, StoreBusy, StoreUnavailable, TaskEng
 from taskengine.lifecycle.batches import Coalescer, halved
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.door import refusal
+from taskengine.lifecycle.exclusive import given_or_own, stores_of
 from taskengine.lifecycle.parts import Parts
+from taskengine.model.context import StoreInfo
 from taskengine.model.execution import Delivery, Dispatched, State
 from taskengine.model.keys import ManualKeys, check_key, store_key
 from taskengine.store import executions
@@ -32,8 +34,8 @@ _LOCKED_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One dispatch. `payload` is JSON text; `delay` seconds, unless `run_at` is given; `queue`
-    rules over the job's own."""
+    """One dispatch. `payload` is JSON text; `delay` seconds, unless `run_at` is given; `queue` and
+    `exclusive_key` rule over the job's own."""
 
     job: str
     payload: str = "{}"
@@ -45,6 +47,7 @@ class Request:
     scheduled_for: datetime | None = None
     key_is_drawn: bool = False
     queue: str | None = None
+    exclusive_key: str | None = None
 
 
 class _Answer(NamedTuple):
@@ -63,7 +66,7 @@ class Dispatcher:
 
     async def dispatch(self, request: Request) -> Dispatched:
         """One execution. Raises what the door refuses (see "Bad input") and `StoreUnavailable`."""
-        row = self._row(request, self._draw())
+        (row,) = await self._rows([request])
         try:
             return await self._coalescer.submit(row)
         except StoreBusy as error:
@@ -75,8 +78,7 @@ class Dispatcher:
         One batch is delivered while the next is inserted. Where one is refused, all others are
         dispatched nevertheless: give keys, and the repeat is harmless.
         """
-        draw = self._draw()
-        rows = [self._row(request, draw) for request in requests]
+        rows = await self._rows(requests)
         batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
         answers: list[Dispatched | Exception] = []
         for i in range(0, len(batches), 2):
@@ -87,10 +89,14 @@ class Dispatcher:
                 answers[i] = await self._alone(rows[i], answer)
         return [_raised(answer) for answer in answers]
 
-    def _draw(self) -> ManualKeys:
-        return ManualKeys(self._parts.clock.now(), self._parts.rng)
+    async def _rows(self, requests: Sequence[Request]) -> list[NewExecution]:
+        draw = ManualKeys(self._parts.clock.now(), self._parts.rng)
+        stores = await stores_of(self._parts.store, self._parts.registry, requests)
+        return [self._row(request, draw, stores) for request in requests]
 
-    def _row(self, request: Request, draw: ManualKeys) -> NewExecution:
+    def _row(
+        self, request: Request, draw: ManualKeys, stores: Mapping[str, StoreInfo]
+    ) -> NewExecution:
         key = request.key
         drawn = key is None
         if key is None:
@@ -112,7 +118,15 @@ class Dispatcher:
             drawn or request.key_is_drawn,
             request.scheduled_for,
             request.queue,
+            self._exclusive(request, stores),
         )
+
+    def _exclusive(self, request: Request, stores: Mapping[str, StoreInfo]) -> str | None:
+        store = stores.get(request.type_num) if request.type_num is not None else None
+        if store is None and request.type_num is not None and request.exclusive_key is None:
+            return None  # no hook is asked, or the insert refuses the store
+        handle = self._parts.registry.get(request.job)
+        return given_or_own(request.exclusive_key, handle, request.payload, store)
 
     async def _dispatch_batch(self, rows: Sequence[NewExecution]) -> list[Dispatched | Exception]:
         """Insert, look up what was there, deliver, answer in the order given."""

@@ -106,6 +106,7 @@ def _new(job: str, payload: str, each: Keyed) -> NewExecution:
         delay=0.0,
         key_is_drawn=not each.is_own,
         scheduled_for=each.slot.fire_time,
+        exclusive_key=each.exclusive_key,
     )
 
 

@@ -1,4 +1,5 @@
-"""The keys of slots: the job's own (`scheduled_key`) where it has one, else the engine's.
+"""The keys of slots: the job's own (`scheduled_key`) where it has one, else the engine's; and the
+exclusive key, where the job computes one.
 
 A hook is the user's code: it may raise, block or hang. Guarantees: it runs in a thread, so it never
 stops the loop; what it raises counts for its own slot only; one that hangs is waited for once,
@@ -15,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from taskengine.errors import InvalidSetting
+from taskengine.lifecycle.exclusive import given_or_own
 from taskengine.lifecycle.slots import Slot
 from taskengine.model.job import JobHandle
 from taskengine.model.keys import check_key, scheduled_key, store_key
@@ -30,6 +32,7 @@ class Keyed(NamedTuple):
     key: str
     is_own: bool
     error: Exception | None
+    exclusive_key: str | None = None
 
 
 class Hooks:
@@ -66,18 +69,26 @@ def _keyed(handle: JobHandle, slots: Sequence[Slot]) -> list[Keyed]:
 
 
 def _one(handle: JobHandle, slot: Slot) -> Keyed:
+    engines = _engines(handle.name, slot)
     try:
+        exclusive = _exclusive(handle, slot)
         own = handle.scheduled_key(slot.fire_time, slot.store)
         if own is not None:
             check_key(own, f"scheduled_key of job {handle.name!r}")
             key = store_key(own, slot.store.type_num) if slot.store else own
-            return Keyed(slot, key, True, None)
+            return Keyed(slot, key, True, None, exclusive)
     except Exception as error:
-        return Keyed(slot, _engines(handle.name, slot), False, error)
+        return Keyed(slot, engines, False, error)
     except BaseException as error:  # sys.exit() in a hook must not end the scheduler
         raised = InvalidSetting(f"scheduled_key of job {handle.name!r} raised {error!r}")
-        return Keyed(slot, _engines(handle.name, slot), False, raised)
-    return Keyed(slot, _engines(handle.name, slot), False, None)
+        return Keyed(slot, engines, False, raised)
+    return Keyed(slot, engines, False, None, exclusive)
+
+
+def _exclusive(handle: JobHandle, slot: Slot) -> str | None:
+    if not handle.is_exclusive:
+        return None
+    return given_or_own(None, handle, handle.dump({}), slot.store)
 
 
 def _hanging(job: str, slots: Sequence[Slot], problem: str) -> list[Keyed]:

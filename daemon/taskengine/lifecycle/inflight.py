@@ -23,6 +23,7 @@ class Flight:
     ctx: JobContext
     started_at: float
     threaded: bool = False
+    asking: bool = False  # the job's verify is asked; the body has not begun
     began: bool = False
     ended: bool = False  # its outcome is decided: nothing later counts
     lost: bool = False  # the claim is no longer ours: nothing is settled

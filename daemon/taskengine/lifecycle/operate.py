@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from taskengine.errors import ExecutionEmptied, ExecutionNotFound, InvalidMove
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.waking import wake
 from taskengine.model.execution import Delivery
 from taskengine.store import executions
 from taskengine.telemetry.events import emit
@@ -26,6 +27,7 @@ async def cancel(parts: Parts, ids: Sequence[int], by: str, reason: str) -> dict
     for execution_id, word in words.items():
         if not word.startswith("already"):
             emit("execution.cancel_asked", execution_id=execution_id, answer=word, by=by)
+    await wake(parts, [row.exclusive_key for row in found.values() if row.found == "pending"])
     return words
 
 

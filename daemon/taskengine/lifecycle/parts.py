@@ -20,8 +20,8 @@ from taskengine.store.pool import Store
 class Memory:
     """Which database this is, and the generation that its Redis was rebuilt for.
 
-    `suspect()` is called by whoever saw a bad epoch or a Redis that came back; the divergence loop
-    has itself nudged by it.
+    `suspect()` is called by whoever saw a bad epoch, a key of a wrong type or a Redis that came
+    back; the divergence loop has itself nudged by it.
     """
 
     identity: str = ""
@@ -65,6 +65,7 @@ async def open_parts(
     client = Client(config.redis, clock)
     memory = Memory()
     client.on_back(memory.suspect)
+    client.on_wrong_type(memory.suspect)
     return Parts(
         config=config,
         store=await Store.open(config.postgres, application),

@@ -15,6 +15,7 @@ from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.run import run
 from taskengine.lifecycle.settle import Settler
 from taskengine.lifecycle.threads import Threads
+from taskengine.lifecycle.verify import UNANSWERED
 from taskengine.model.context import StopReason
 from taskengine.model.job import JobHandle
 from taskengine.model.outcome import Ending, Outcome
@@ -65,7 +66,7 @@ class Pilot:
 
     def interrupt(self, flight: Flight) -> None:
         """Shutdown, the last step: stop what can be stopped."""
-        if flight.began and flight.threaded:
+        if flight.began and flight.threaded and not flight.asking:
             return
         flight.cancel(StopReason.INTERRUPT)
 
@@ -95,7 +96,7 @@ class Pilot:
             return
         self._inflight.haunt(flight)
         emit("execution.zombie", execution_id=flight.claim.id, task=flight.claim.job)
-        self._end(flight, _TIMED_OUT)
+        self._end(flight, UNANSWERED if flight.asking else _TIMED_OUT)
 
     def _cancel(self, flight: Flight, reason: StopReason) -> None:
         if not flight.ended and not flight.threaded:

@@ -2,14 +2,17 @@
 
 Guarantees: nothing is reserved from a Redis that is being rebuilt; a rebuild holds only if its
 token and the server's `run_id` are still there at its end; pushing is idempotent, so dispatches
-that go on meanwhile are harmless.
+that go on meanwhile are harmless. A key of ours that holds something else is dropped: what it
+should hold is in Postgres. What belongs to another database is never touched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from taskengine.broker.epoch import Seen
+from taskengine.broker.inspection import Inspection
 from taskengine.errors import BrokerUnavailable, WrongDatabase
 from taskengine.lifecycle.parts import Parts
 from taskengine.store import engine, executions
@@ -28,6 +31,16 @@ class Rebuilt:
     @property
     def total(self) -> int:
         return sum(self.queues.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a rewrite of a queue would push and delay, and how many of these have no message now."""
+
+    queue: str
+    due: int
+    delayed: int
+    missing: int
 
 
 async def recall(parts: Parts) -> Seen:
@@ -89,6 +102,7 @@ async def _attempt(parts: Parts) -> Rebuilt | None:
 
 async def rewrite(parts: Parts, queue: str) -> int:
     """Push or delay every pending row of a queue, oldest first; how many there are."""
+    await drop_wrong_types(parts, [queue])
     count = 0
     async with parts.store.transaction() as c:
         async for rows in executions.pending_of(c, queue, _BATCH):
@@ -96,3 +110,35 @@ async def rewrite(parts: Parts, queue: str) -> int:
             await parts.queues.delay([row for row in rows if not row.due])
             count += len(rows)
     return count
+
+
+async def plan(parts: Parts, queue: str) -> Planned:
+    """What `rewrite` would do; changes nothing."""
+    inspection = Inspection(parts.client, parts.keys)
+    due = delayed = missing = 0
+    async with parts.store.transaction() as c:
+        async for rows in executions.pending_of(c, queue, _BATCH):
+            there = await inspection.located(queue, [row.id for row in rows])
+            due += sum(row.due for row in rows)
+            delayed += sum(not row.due for row in rows)
+            missing += there.count(False)
+    return Planned(queue, due, delayed, missing)
+
+
+async def drop_wrong_types(parts: Parts, queues: Sequence[str]) -> list[str]:
+    """Drop keys of ours that hold something else; the queues that lost one by it.
+
+    Only after a `recall`: what is another database's is not ours to drop.
+    """
+    dropped = await Inspection(parts.client, parts.keys).drop_wrong_types(queues)
+    for each in dropped:
+        emit("broker.wrong_type", key=each.key, found=each.found)
+    return sorted({each.queue for each in dropped if each.queue})
+
+
+async def mend_keys(parts: Parts) -> list[str]:
+    """The same for all keys, and those queues are written anew: found at once, on any daemon."""
+    lost = await drop_wrong_types(parts, parts.queues.names)
+    for queue in lost:
+        await rewrite(parts, queue)
+    return lost

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskengine.lifecycle.batches import halved
-from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_recovered
+from taskengine.lifecycle.waking import deliver_moved
 from taskengine.model.execution import Orphan
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.settlement import Settlement, decide
@@ -78,6 +78,6 @@ async def _left(settlement: Settlement, error: Exception) -> list[Moved]:
 
 
 async def _finish(parts: Parts, moved: Sequence[Moved], by: str) -> None:
-    """After the commit: tell, and deliver what is pending again."""
+    """After the commit: tell, deliver what is pending again, and the next of each key."""
     tell_recovered(moved, by)
-    await deliver(parts, [d for m in moved if (d := m.delivery) is not None])
+    await deliver_moved(parts, moved)

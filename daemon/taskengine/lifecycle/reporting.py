@@ -11,6 +11,7 @@ from taskengine.store.execution_rows import Moved
 from taskengine.telemetry.events import emit, heard
 
 _OFTEN = 3  # interruptions that are worth an alert
+_UNVERIFIED = ("unverified", "unanswered")
 
 
 class Told(Protocol):
@@ -65,8 +66,9 @@ def tell_recovered(moved: Sequence[Moved], by: str) -> None:
 
 
 def _tell(row: Moved, fields: dict[str, object], seconds: float | None) -> None:
-    quarantined = row.state == "failed" and row.move in ("orphaned", "interrupted")
-    event = f"execution.{'quarantined' if quarantined else row.move}"
+    event = f"execution.{'quarantined' if _quarantined(row) else row.move}"
+    if row.reason == "unanswered" and row.state == "pending":
+        event = "execution.unanswered"
     emit(event, state=row.state, reason=row.reason, seconds=seconds, **fields)
     if row.move == "interrupted" and row.interruptions >= _OFTEN:
         emit("execution.interrupted_often", interruptions=row.interruptions, **fields)
@@ -76,7 +78,17 @@ def _outcome(row: Moved) -> str:
     """The metric's word: `timed_out` is told apart from other failures."""
     if row.reason == "timed_out":
         return "timed_out"
-    return "quarantined" if row.state == "failed" and row.move == "orphaned" else row.move
+    if row.move == "verified":
+        return "succeeded"
+    unverified = row.reason in _UNVERIFIED and row.state == "failed"
+    orphaned = row.state == "failed" and row.move == "orphaned"
+    return "quarantined" if unverified or orphaned else row.move
+
+
+def _quarantined(row: Moved) -> bool:
+    """Failed because nobody can know, rather than by an attempt that failed: for a person."""
+    cut_short = row.move in ("orphaned", "interrupted") or row.reason in _UNVERIFIED
+    return row.state == "failed" and cut_short
 
 
 def _of(flight: Flight) -> dict[str, object]:

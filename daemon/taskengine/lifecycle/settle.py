@@ -19,6 +19,7 @@ from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_lost, tell_moved, tell_succeeded
 from taskengine.lifecycle.scribe import Scribe
+from taskengine.lifecycle.waking import next_of
 from taskengine.model.keys import event_of
 from taskengine.model.outcome import LONGEST_DELAY, Outcome
 from taskengine.model.settlement import Settlement, Success, decide
@@ -102,6 +103,8 @@ class Settler:
             if ended not in self._postponed:
                 self._inflight.settled(ended.flight)
         deliveries = [d for m in moved if (d := m.delivery) is not None]
+        if keys := _keys(e for e in batch if e not in self._postponed):
+            deliveries += await next_of(self._parts, keys)
         if deliveries:
             await deliver(self._parts, deliveries)
 
@@ -178,6 +181,9 @@ class Settler:
                 c, rows, self._by, self._parts.notice_queue, self._parts.config.recovery.check_after
             )
             await _fail_events(c, batch, moved)
+            processed = await _mark_events(c, batch, moved)
+        for source in processed:
+            emit("webhook.processed", source=source)
         ids_moved = {m.id for m in moved}
         tell_moved(batch, moved)
         tell_lost([e for e in batch if e.flight.claim.id not in ids_moved])
@@ -210,6 +216,22 @@ async def _fail_events(c: Connection, batch: Sequence[Ended], moved: Sequence[Mo
     }
     if errors:
         await webhooks.fail(c, list(errors), list(errors.values()))
+
+
+async def _mark_events(
+    c: Connection, batch: Sequence[Ended], moved: Sequence[Moved]
+) -> Iterable[str]:
+    """What verify says was done was its event's processing, too; the sources of those marked."""
+    done = {m.id for m in moved if m.move == "verified"}
+    events = [event for e in batch if e.flight.claim.id in done and (event := _event(e))]
+    if not events:
+        return ()
+    return (await webhooks.processed_by_success(c, sorted(events))).values()
+
+
+def _keys(batch: Iterable[Ended]) -> set[str]:
+    """The exclusive keys that these have left, or somebody else has for them."""
+    return {key for e in batch if (key := e.flight.claim.exclusive_key) is not None}
 
 
 def _event(ended: Ended) -> int | None:

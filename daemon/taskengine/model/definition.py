@@ -30,7 +30,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "scope": ("global", "per_store"),
     "missed": ("skip", "latest", "all"),
     "when_held": ("record", "redrive"),
-    "on_interrupt": ("retry", "fail"),
+    "on_interrupt": ("retry", "fail", "verify"),
 }
 
 

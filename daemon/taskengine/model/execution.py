@@ -73,6 +73,14 @@ class Claim(NamedTuple):
     max_interruptions: int
     on_interrupt: str
     max_result_bytes: int
+    verify_next: bool = False
+    exclusive_key: str | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether its job's verify is asked before the body runs: it was cut short under
+        `on_interrupt = "verify"`, and nobody has since said to just retry."""
+        return self.verify_next and self.on_interrupt != "retry"
 
 
 class Orphan(NamedTuple):
@@ -137,6 +145,7 @@ class Execution:
     result_error: str | None
     last_error: str | None
     worker: str | None
+    exclusive_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

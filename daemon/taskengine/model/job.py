@@ -1,4 +1,5 @@
-"""What a job is: a class with `handle`, or a decorated function. Both become a `JobHandle`.
+"""What a job is: a class with `handle`, or a decorated function. Both become a `JobHandle`
+(`class_job`, `function_job`).
 
 A job's parameters are its payload: checked when dispatched and again when run. `.call(...)` makes
 the typed value that `dispatch` takes. Calling a decorated function just runs it.
@@ -6,7 +7,6 @@ the typed value that `dispatch` takes. Calling a decorated function just runs it
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,19 +14,17 @@ from typing import Any, ClassVar, Generic, Protocol, get_args, get_origin
 
 from typing_extensions import TypeVar
 
-from taskengine.errors import InvalidSetting, PayloadError, nearest
+from taskengine.errors import PayloadError
 from taskengine.model.context import (
     EventView,
     JobContext,
     OpensDatabase,
     StoreInfo,
 )
-from taskengine.model.definition import SETTINGS, JobSettings, settings_from
+from taskengine.model.definition import JobSettings
 from taskengine.model.payload import JsonValue, ModelPayload, encode, is_model, model_payload
 
 P = TypeVar("P", default=None)
-
-_OWN = ("name", "context", "config_defaults")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +72,20 @@ class JobHandle(Protocol):
     def scheduled_key(self, fire_time: datetime, store: StoreInfo | None) -> str | None:
         """The job's own key for a fire time; None: the engine's."""
 
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether the job computes an exclusive key of its own."""
+
+    def exclusive_key(self, payload: str, store: StoreInfo | None) -> str | None:
+        """The key that this payload (JSON text) is exclusive under; None: it is not."""
+
+    @property
+    def verify_is_async(self) -> bool | None:
+        """None: the job has no verify."""
+
+    def verifier(self, ctx: JobContext) -> Callable[[], Any]:
+        """The call that asks whether the work was done, as `body` is the one that does it."""
+
 
 class BaseJob(Generic[P]):
     """A job as a class: settings are class attributes, `handle` is the body.
@@ -89,9 +101,26 @@ class BaseJob(Generic[P]):
         """The body: a coroutine, or a plain function that runs in a thread."""
         raise NotImplementedError
 
+    def verify(self) -> Any:
+        """Was it done? A `Verdict`, by a coroutine or a plain function: asked before `handle` where
+        `on_interrupt = "verify"` and an earlier run was cut short."""
+        raise NotImplementedError
+
     @classmethod
     def scheduled_key(cls, fire_time: datetime, store: StoreInfo | None) -> str | None:  # noqa: ARG003
         """The job's own key for a scheduled fire time, e.g. its pay period; None: the engine's."""
+        return None
+
+    @classmethod
+    def exclusive_key(
+        cls,
+        payload: Mapping[str, JsonValue],  # noqa: ARG003
+        store: StoreInfo | None,  # noqa: ARG003
+    ) -> str | None:
+        """Of executions with the same key at most one is claimed at a time, in the whole cluster.
+
+        Asked once, at the dispatch, and must only compute; None: this one is not exclusive.
+        """
         return None
 
     @classmethod
@@ -182,53 +211,6 @@ class BaseJob(Generic[P]):
 
     def store_db(self) -> OpensDatabase:
         return self.context.store_db()
-
-
-class ClassJob:
-    """The handle of a `BaseJob` subclass."""
-
-    def __init__(self, cls: type[BaseJob[Any]]) -> None:
-        name = getattr(cls, "name", None)
-        if not isinstance(name, str):
-            raise InvalidSetting(f"{cls.__module__}.{cls.__qualname__} has no `name`")
-        declared = {key: getattr(cls, key) for key in SETTINGS if key in _declared(cls)}
-        if "config_defaults" in _declared(cls):
-            declared["config"] = cls.config_defaults
-        self.cls = cls
-        self.name = name
-        self.settings = settings_from(name, declared)
-        self.is_async = inspect.iscoroutinefunction(cls.handle)
-
-    def body(self, ctx: JobContext) -> Callable[[], Any]:
-        job = self.cls()
-        job.context = ctx
-        return job.handle
-
-    def dump(self, payload: Mapping[str, JsonValue]) -> str:
-        return self.cls.call(**payload).payload
-
-    def scheduled_key(self, fire_time: datetime, store: StoreInfo | None) -> str | None:
-        return self.cls.scheduled_key(fire_time, store)
-
-
-def _declared(cls: type) -> set[str]:
-    """Values that the class or its bases set; a name that is nearly a setting is a mistake."""
-    own = [base for base in cls.__mro__ if base not in (BaseJob, Generic, object)]
-    names = {name for base in own for name in vars(base) if not name.startswith("_")}
-    values = {name for name in names if _is_value(inspect.getattr_static(cls, name))}
-    if "config" in values:
-        raise InvalidSetting(f"{cls.__qualname__}.config hides self.config(): use config_defaults")
-    for name in values - {*SETTINGS, *_OWN}:
-        if hint := nearest(name, SETTINGS, cutoff=0.85):
-            raise InvalidSetting(f"{cls.__qualname__}.{name} is no setting{hint}")
-    return values
-
-
-def _is_value(attribute: object) -> bool:
-    """Whether a class attribute is data rather than behaviour."""
-    return not callable(attribute) and not isinstance(
-        attribute, property | classmethod | staticmethod
-    )
 
 
 def _model_of(cls: type[BaseJob[Any]]) -> ModelPayload[Any] | None:

@@ -27,7 +27,7 @@ def check_key(key: str, what: str = "idempotency key") -> str:
     if not isinstance(key, str):
         raise InvalidSetting(f"{what}: expected text, got {type(key).__name__}; pass str(…)")
     if not key:
-        raise InvalidSetting(f"{what}: it is empty; leave it out to have one drawn")
+        raise InvalidSetting(f"{what}: it is empty; leave it out for none of your own")
     if "\0" in key:
         raise InvalidSetting(f"{what} {key!r}: it holds a NUL character, which cannot be stored")
     try:

@@ -1,4 +1,4 @@
-"""How a run ended, as a value; and what user code raises on purpose to say so.
+"""How a run ended, as a value; and what user code raises, or answers, on purpose to say so.
 
 `Retry`, `Snooze`, `Discard` and `Aborted` are raised in a job's body and become an `Outcome` in
 `lifecycle/run.py`; nothing else reads them.
@@ -27,6 +27,9 @@ class Ending(StrEnum):
     INTERRUPTED = "interrupted"  # shutdown, the body had begun
     RELEASED = "released"  # the body had not begun
     ORPHANED = "orphaned"  # its worker died, or could not settle in time
+    VERIFIED = "verified"  # not run again: the job's verify says that it was done
+    UNVERIFIED = "unverified"  # verify cannot know: a person has to
+    UNANSWERED = "unanswered"  # verify itself did not end well
 
 
 class Outcome(NamedTuple):
@@ -41,6 +44,14 @@ class Outcome(NamedTuple):
     delay: float | None = None
     progress: int | None = None
     progress_message: str | None = None
+
+
+class Verdict(StrEnum):
+    """What a job's `verify` answers: was it done, before it was cut short?"""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
 
 
 class _Asked(Exception):

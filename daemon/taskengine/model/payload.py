@@ -74,6 +74,12 @@ class PayloadModel:
         """The keyword arguments of the call; what was left out keeps the function's default."""
         return _read(text, self._adapter.validate_json, self._adapter.validate_python)
 
+    def arguments(self, text: str) -> dict[str, Any]:
+        """The same with the function's defaults: for another function of the same parameters."""
+        bound = self._signature.bind(**self.load(text))
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
     def _text(self, values: dict[str, Any]) -> str:
         try:
             checked = self._adapter.validate_python(values)
@@ -83,6 +89,8 @@ class PayloadModel:
             raise _payload_error(error) from None
         except PydanticSerializationError as error:
             raise PayloadError("$", f"no JSON for it: {error}") from None
+        except UnicodeEncodeError:
+            raise _surrogate(values) from None
 
 
 class ModelPayload(Generic[M]):
@@ -102,6 +110,8 @@ class ModelPayload(Generic[M]):
             values = instance.model_dump(mode="json", by_alias=True, round_trip=True)
         except PydanticSerializationError as error:
             raise PayloadError("$", f"no JSON for it: {error}") from None
+        except UnicodeEncodeError:
+            raise _surrogate(instance.model_dump(by_alias=True)) from None
         text = encode(values)
         self.load(text)
         return text
@@ -116,6 +126,15 @@ class ModelPayload(Generic[M]):
     def load(self, text: str) -> M:
         """The instance that the text holds."""
         return _read(text, self.model.model_validate_json, self.model.model_validate)
+
+
+def _surrogate(values: Mapping[str, Any]) -> PayloadError:
+    """pydantic reads a key with a lone surrogate and cannot write it: `encode` says where it is."""
+    try:
+        encode(values)
+    except PayloadError as error:
+        return error
+    return PayloadError("$", "holds a lone surrogate, which is no Unicode text")
 
 
 def is_model(kind: object) -> TypeGuard[type[BaseModel]]:

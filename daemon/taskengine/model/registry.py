@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 from taskengine.errors import ConfigError, InvalidSetting, TaskEngineError, UnknownJob
+from taskengine.model.class_job import ClassJob
 from taskengine.model.function_job import FunctionJob
-from taskengine.model.job import BaseJob, ClassJob, JobHandle
+from taskengine.model.job import BaseJob, JobHandle
 
 
 class Registry:
@@ -23,6 +24,7 @@ class Registry:
 
     def add(self, job: JobHandle | type[BaseJob]) -> None:
         handle = ClassJob(job) if isinstance(job, type) else job
+        check_verify(handle, handle.settings.on_interrupt)
         known = self._handles.get(handle.name)
         if known is not None and known is not handle:
             raise InvalidSetting(f"two jobs are named {handle.name!r}")
@@ -68,6 +70,15 @@ class Registry:
                     f"{type(error).__name__}: {error}"
                 ) from error
         return registry
+
+
+def check_verify(job: JobHandle, on_interrupt: object) -> None:
+    """`InvalidSetting` where a job that cannot be asked would be."""
+    if on_interrupt == "verify" and job.verify_is_async is None:
+        raise InvalidSetting(
+            f"on_interrupt = 'verify', but job {job.name!r} has no verify: give it a `verify` that "
+            "answers a Verdict (in a class, or by `@<job>.verify`)"
+        )
 
 
 def _is_job(value: object) -> TypeGuard[FunctionJob[..., Any] | type[BaseJob[Any]]]:

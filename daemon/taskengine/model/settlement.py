@@ -50,7 +50,8 @@ class Success(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """Any other move out of running. `delay` is in seconds from now, for a move to pending."""
+    """Any other move out of running. `delay` is in seconds from now, for a move to pending;
+    `verify_next`: whether the next claim asks the job's verify first (None: as the row says)."""
 
     id: int
     token: int
@@ -65,6 +66,15 @@ class Settlement(NamedTuple):
     traceback: str | None = None
     progress: int | None = None
     progress_message: str | None = None
+    verify_next: bool | None = None
+
+
+_FINAL = {
+    Ending.DISCARDED: ("discarded", "failed"),
+    Ending.CANCELLED: ("cancelled", "cancelled"),
+    Ending.VERIFIED: ("verified", "succeeded"),
+    Ending.UNVERIFIED: ("failed", "failed"),
+}
 
 
 def decide(held: Held, outcome: Outcome, rng: random.Random) -> Success | Settlement:
@@ -81,18 +91,19 @@ def decide(held: Held, outcome: Outcome, rng: random.Random) -> Success | Settle
             )
         case Ending.FAILED | Ending.TIMED_OUT | Ending.RETRY:
             return _after_failure(held, outcome, rng)
-        case Ending.DISCARDED:
-            return _settlement(held, outcome, "discarded", "failed")
         case Ending.SNOOZED:
-            return _settlement(held, outcome, "snoozed", "pending", delay=outcome.delay or 0.0)
+            delay = outcome.delay or 0.0
+            return _settlement(held, outcome, "snoozed", "pending", delay=delay, verify=False)
         case Ending.RELEASED:
             return _settlement(held, outcome, "released", "pending", delay=outcome.delay or 0.0)
-        case Ending.CANCELLED:
-            return _settlement(held, outcome, "cancelled", "cancelled")
         case Ending.INTERRUPTED:
             return _after_interrupt(held, outcome)
         case Ending.ORPHANED:
             return _after_orphaning(held, outcome, rng)
+        case Ending.UNANSWERED:
+            return _after_no_answer(held, outcome, rng)
+        case _:
+            return _settlement(held, outcome, *_FINAL[outcome.ending])
 
 
 def _after_failure(held: Held, outcome: Outcome, rng: random.Random) -> Settlement:
@@ -101,14 +112,17 @@ def _after_failure(held: Held, outcome: Outcome, rng: random.Random) -> Settleme
     delay = outcome.delay
     if delay is None:
         delay = backoff_delay(held.attempt + 1, held.retry_backoff, rng)
-    return _settlement(held, outcome, "retried", "pending", delay=delay, attempt_step=1)
+    return _settlement(
+        held, outcome, "retried", "pending", delay=delay, attempt_step=1, verify=False
+    )
 
 
 def _after_interrupt(held: Held, outcome: Outcome) -> Settlement:
     """Same attempt; quarantined as failed where it was stopped too often."""
     too_often = held.interruptions + 1 >= held.max_interruptions
     state = "failed" if too_often or held.on_interrupt == "fail" else "pending"
-    return _settlement(held, outcome, "interrupted", state, interruption_step=1)
+    verify = held.on_interrupt == "verify"
+    return _settlement(held, outcome, "interrupted", state, interruption_step=1, verify=verify)
 
 
 def _after_orphaning(held: Held, outcome: Outcome, rng: random.Random) -> Settlement:
@@ -123,8 +137,26 @@ def _after_orphaning(held: Held, outcome: Outcome, rng: random.Random) -> Settle
     again = held.orphanings > 0
     delay = backoff_delay(held.attempt + 1, held.retry_backoff, rng) if again else 0.0
     return _settlement(
-        held, outcome, "orphaned", "pending", delay=delay, attempt_step=1, orphaning_step=1
+        held,
+        outcome,
+        "orphaned",
+        "pending",
+        delay=delay,
+        attempt_step=1,
+        orphaning_step=1,
+        verify=held.on_interrupt == "verify",
     )
+
+
+def _after_no_answer(held: Held, outcome: Outcome, rng: random.Random) -> Settlement:
+    """Asked again later. The body did not run, so no attempt is used; what bounds it is the number
+    of interruptions, each of which makes the next wait longer."""
+    if held.interruptions + 1 >= held.max_interruptions:
+        return _settlement(held, outcome, "failed", "failed", interruption_step=1)
+    delay = outcome.delay
+    if delay is None:
+        delay = backoff_delay(held.interruptions + 2, held.retry_backoff, rng)
+    return _settlement(held, outcome, "released", "pending", delay=delay, interruption_step=1)
 
 
 def _settlement(
@@ -137,6 +169,7 @@ def _settlement(
     attempt_step: int = 0,
     interruption_step: int = 0,
     orphaning_step: int = 0,
+    verify: bool | None = None,
 ) -> Settlement:
     return Settlement(
         held.id,
@@ -152,4 +185,5 @@ def _settlement(
         outcome.traceback,
         outcome.progress,
         outcome.progress_message,
+        verify,
     )

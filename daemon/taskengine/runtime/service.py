@@ -40,6 +40,10 @@ class Service(ABC):
     def hurry(self) -> None:  # noqa: B027  most wait for nothing
         """While draining: stop waiting for what may take long; `drain` should return soon."""
 
+    def report(self, now: float) -> dict[str, Any] | None:  # noqa: ARG002
+        """How it stands at `now` (monotonic), for whoever asks; None: it has nothing to tell."""
+        return None
+
     def stalled(self, now: float, limit: float) -> bool:  # noqa: ARG002
         """Whether nothing has moved for `limit` seconds at `now` (monotonic). Default: never."""
         return False

@@ -1,6 +1,7 @@
 """The delivery sweep: pending rows that nobody claimed are delivered again.
 
-What it refuses to touch is what makes it a reconciler: fresh rows, claimed rows, marked waiters.
+What it refuses to touch is what makes it a reconciler: fresh rows, claimed rows, marked waiters
+(but for the next one of a key that nobody holds).
 `check_at` is moved on before anything is pushed, and a push is idempotent: no sweep multiplies
 work. After a long outage it is capped.
 """
@@ -29,9 +30,11 @@ class Deliveries(Leased):
         super().__init__(
             parts, identity.name, token, parts.config.recovery.delivery_sweep, parts.rng
         )
+        self._after = ""  # the exclusive key up to which the last sweep came
 
     async def sweep(self) -> bool:
         """Look at due rows, a thousand at a time, under the lease."""
+        await self.parts.client.probe()  # while Redis is away nothing is looked at, nor put off
         looked = pushed = 0
         while looked < self.parts.config.recovery.sweep_limit:
             if looked and not await self.lease.hold():
@@ -41,10 +44,28 @@ class Deliveries(Leased):
             pushed += await self._deliver(rows)
             if len(rows) < _BATCH:
                 break
-        self.found(looked=looked, pushed=pushed)
+        woken = await self._wake() if await self.lease.hold() else 0
+        self.found(looked=looked, pushed=pushed, woken=woken)
         if pushed:
             emit("delivery.repaired", count=pushed)
         return False
+
+    async def _wake(self) -> int:
+        """Push the next of each exclusive key that has waiters and no holder: its own push, at the
+        end of the last holder, may have been lost. A sweep goes on where the last one stopped."""
+        woken = 0
+        for _ in range(max(1, self.parts.config.recovery.sweep_limit // _BATCH)):
+            async with self.parts.store.connection() as c:
+                rows = await executions.next_of_free_keys(
+                    c, self.parts.queues.names, _BATCH, after=self._after
+                )
+            woken += await self.parts.queues.push([row.delivery for row in rows])
+            self._after = rows[-1].key if len(rows) >= _BATCH else ""
+            if not self._after:
+                break
+        if woken:
+            emit("execution.woken_late", count=woken)
+        return woken
 
     async def _due(self) -> list[Delivery]:
         recovery = self.parts.config.recovery

@@ -1,7 +1,8 @@
 """Divergence: does Redis remember what Postgres knows? At once on a bad epoch, else every 60 s.
 
-Every daemon learns a new generation; one of them, under the lease, rebuilds. The comparison reads
-Redis first and counts Postgres then, and looks twice before it believes in a lack.
+Every daemon learns a new generation, and mends a key of a wrong type; one of them, under the lease,
+rebuilds. The comparison reads Redis first and counts Postgres then, and looks twice before it
+believes in a lack.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
-from taskengine.lifecycle.rebuild import is_good, rebuild, recall, rewrite
+from taskengine.lifecycle.rebuild import is_good, mend_keys, rebuild, recall, rewrite
 from taskengine.runtime.service import Periodic
 from taskengine.store import executions
 from taskengine.telemetry.events import emit
@@ -35,6 +36,7 @@ class Divergence(Periodic):
         """Recall; rebuild what is not remembered; compare what is."""
         self._waiting = False
         good = is_good(self._parts, await recall(self._parts))
+        await mend_keys(self._parts)
         if not await self._lease.hold():
             self._waiting = not good
             self.found(lease="elsewhere", remembered=good)

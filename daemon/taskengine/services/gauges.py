@@ -7,8 +7,8 @@ one.
 
 from __future__ import annotations
 
-from taskengine.errors import Away
-from taskengine.insight import redis_state
+from taskengine.errors import Away, BrokerUnavailable
+from taskengine.insight import divergence, redis_state
 from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
@@ -35,12 +35,15 @@ class GaugeRefresher(Periodic):
         self._leads = False
         self._turns = 0
         self._policy: str | None = None
+        self._compared_at: float | None = None
 
     async def tick(self) -> bool:
-        """Ourselves, Redis, Postgres."""
+        """Ourselves, Redis, Postgres, and whether those two say the same."""
         self._of_process()
         await self._of_redis()
         await self._of_postgres()
+        if self._leads and self._parts.config.redis.enabled:
+            await self._of_both()
         return False
 
     def _of_process(self) -> None:
@@ -53,6 +56,9 @@ class GaugeRefresher(Periodic):
 
     async def _of_redis(self) -> None:
         """Depths as Redis has them; a policy that drops keys is shown."""
+        if not self._parts.config.redis.enabled:
+            self._gauges.redis_up(None)
+            return
         try:
             depths = await self._parts.queues.depths()
         except Away:
@@ -97,14 +103,36 @@ class GaugeRefresher(Periodic):
             events = await reports.webhooks(c, self._parts.config.webhooks.min_age)
         for name in self._parts.queues.names:
             queue = found.get(name)
+            if not self._parts.config.redis.enabled:
+                self._gauges.queue_depth(name, "waiting", queue.waiting if queue else 0)
+                self._gauges.queue_depth(name, "delayed", queue.delayed if queue else 0)
             self._gauges.queue_depth(name, "running", queue.running if queue else 0)
             self._gauges.queue_depth(name, "failed", queue.failed if queue else 0)
             self._gauges.queue_oldest_age(name, (queue.oldest or 0.0) if queue else 0.0)
         self._gauges.webhooks({e.source: (e.unprocessed, e.oldest) for e in events})
 
+    async def _of_both(self) -> None:
+        """Now and then: the classes of divergence, seen twice."""
+        now, every = self._parts.clock.monotonic(), self._parts.config.recovery.divergence
+        if self._compared_at is not None and now - self._compared_at < every:
+            return
+        try:
+            found = await divergence.seen_twice(self._parts)
+        except BrokerUnavailable:
+            self._compared_at = None
+            self._gauges.divergence(None)
+            return
+        self._compared_at = now
+        self._gauges.divergence(found.counts())
+
     def _forget(self) -> None:
         """Another daemon shows these, or nobody can."""
+        self._compared_at = None
+        self._gauges.divergence(None)
         for name in self._parts.queues.names:
+            if not self._parts.config.redis.enabled:
+                self._gauges.queue_depth(name, "waiting", None)
+                self._gauges.queue_depth(name, "delayed", None)
             self._gauges.queue_depth(name, "running", None)
             self._gauges.queue_depth(name, "failed", None)
             self._gauges.queue_oldest_age(name, None)

@@ -18,11 +18,11 @@ from typing import Any
 from taskengine.errors import Away, ServiceFailed
 from taskengine.lifecycle.beats import Identity, Watch
 from taskengine.lifecycle.crew import Crew
-from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.membership import Membership
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.presence import boot_id, proven_dead
 from taskengine.lifecycle.reporting import tell_recovered
+from taskengine.lifecycle.waking import deliver_moved
 from taskengine.runtime.service import Service
 from taskengine.store import executions, leases, queues, workers
 from taskengine.store.execution_rows import HeldState
@@ -231,7 +231,7 @@ class Heartbeat(Service):
             return
         moved = await self._membership.release(strays)
         tell_recovered(moved, self._identity.name)
-        await deliver(self._parts, [d for m in moved if (d := m.delivery) is not None])
+        await deliver_moved(self._parts, moved)
 
     def _die(self) -> None:
         """Somebody declared us dead: nothing that we hold is ours."""

@@ -29,4 +29,5 @@ class StatusLine(Periodic):
         if self._crew.identity.draining:
             return f"draining: {left} left"
         away = "" if self._client.away_since is None else ", Redis is away"
-        return f"{busy} of {self._crew.slots} slots busy{away}"
+        direct = ", direct mode" if self._crew.direct.on else ""
+        return f"{busy} of {self._crew.slots} slots busy{away}{direct}"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from taskengine.errors import is_away
+from taskengine.errors import TaskEngineError, is_away
 from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.dispatch import Dispatcher
 from taskengine.lifecycle.event_dispatch import blocked_sources, request_for
@@ -77,9 +77,18 @@ class StrandedWebhooks(Leased):
         )
         for source, count in done.items():
             emit("webhook.recovered", source=source, count=count)
+        self._tell_refused(zip(taken, answers, strict=True))
+        failures = [each for each in failures if is_away(each) or not _is_refusal(each)]
         if failures:
             raise next((f for f in failures if not is_away(f)), failures[0])
         return done.total()
+
+    def _tell_refused(self, answers: Iterable[tuple[Stranded, object]]) -> None:
+        """Its own job refuses it (its exclusive_key raises, say): that ends no service."""
+        for event, error in answers:
+            if _is_refusal(error):
+                job = self._settings.sources[event.source].job
+                emit("webhook.undispatched", source=event.source, task=job, error=error)
 
     async def _dispatch_one(self, event: Stranded, key: str) -> None:
         source = self._settings.sources[event.source]
@@ -97,3 +106,7 @@ class StrandedWebhooks(Leased):
                 recoveries=event.recoveries,
             )
         return len(worn)
+
+
+def _is_refusal(answer: object) -> bool:
+    return isinstance(answer, TaskEngineError) and not is_away(answer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio
 
@@ -70,40 +71,66 @@ class Worker(Service):
         """Skip the waiting."""
         self._hurry.set()
 
+    def report(self, now: float) -> dict[str, Any]:
+        """The age of its last turn, and whether claims go straight to Postgres."""
+        age = round(now - self.last_turn, 3)
+        return {"age": age, "seconds": 0.0, "found": {"direct": self._crew.direct.on}}
+
     def stalled(self, now: float, limit: float) -> bool:
         """Neither a turn nor a repeated claim within the limit."""
         return now - max(self.last_turn, self._crew.acquirer.last_try) > limit
 
     async def _fetch(self) -> None:
         """Turn after turn: fetch while there is more, else wait to be woken."""
-        interval = self._parts.config.workers.poll_interval
         while True:
             self.last_turn = self._parts.clock.monotonic()
             self._crew.work.clear()
             async with self._fetching:
-                fetched = 0 if self._draining else await self._turn()
+                fetched = not self._draining and await self._turn()
             if not fetched:
-                await wait(self._parts.clock, self._crew.work, interval)
+                await self._rest()
 
-    async def _turn(self) -> int:
-        """One reserve and claim; how many ids were reserved."""
+    async def _rest(self) -> None:
+        """Until something may have changed. Postgres wakes nobody: where claims go straight to it
+        and nothing was left, a slot that gets free is no reason to ask again."""
+        clock, interval = self._parts.clock, self._parts.config.workers.poll_interval
+        direct = self._crew.direct
+        if direct.on and not direct.more:
+            await clock.sleep(interval)
+        else:
+            await wait(clock, self._crew.work, interval)
+
+    async def _turn(self) -> bool:
+        """One reserve and claim; whether there may be more at once."""
         crew = self._crew
         free = crew.slots - crew.inflight.busy
         if free <= 0 or len(crew.settler) > _BACKLOG or crew.identity.dead:
-            return 0
+            return False
         jobs = None if crew.threads.free else self._async_only
         batch = min(free, self._parts.config.workers.claim_batch)
+        if crew.direct.look():
+            return await self._turn_direct(free, batch, jobs)
         try:
             reserved = await crew.acquirer.reserve(self._limits(free), batch)
         except BrokerUnavailable:
-            return 0
+            return False
         if not reserved:
-            return 0
+            return False
         claims = await crew.acquirer.claim(reserved, crew.identity.worker_id, jobs)
         await self._start(claims)
         await crew.acquirer.ack(claims)
         await crew.acquirer.put_away(reserved, claims, jobs, no_thread=jobs is not None)
-        return len(reserved)
+        return True
+
+    async def _turn_direct(self, free: int, batch: int, jobs: Sequence[str] | None) -> bool:
+        """The same without Redis."""
+        crew = self._crew
+        known = crew.acquirer.jobs if jobs is None else jobs
+        worker_id = crew.identity.worker_id
+        claims, again = await crew.direct.claim(self._limits(free), batch, worker_id, known)
+        await self._start(claims)
+        crew.direct.more |= jobs is not None  # a thread that gets free is a reason to ask again
+        return again
 
     def _limits(self, free: int) -> list[tuple[str, int]]:
         """How many each queue may have: all that is free but the others' unused reserves."""

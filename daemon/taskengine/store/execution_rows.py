@@ -22,6 +22,7 @@ class NewExecution(NamedTuple):
     key_is_drawn: bool
     scheduled_for: datetime | None
     queue: str | None = None
+    exclusive_key: str | None = None
 
 
 class Inserted(NamedTuple):
@@ -64,6 +65,8 @@ class Leftover(NamedTuple):
     early: bool | None
     known: bool | None
     paused: bool
+    orphanings: int | None = None
+    exclusive_key: str | None = None
 
 
 class Moved(NamedTuple):
@@ -78,11 +81,33 @@ class Moved(NamedTuple):
     score: int
     due: bool
     interruptions: int
+    exclusive_key: str | None = None
 
     @property
     def delivery(self) -> Delivery | None:
         pending = self.state == "pending"
         return Delivery(self.id, self.queue, self.score, self.due) if pending else None
+
+
+class Marked(NamedTuple):
+    """A refused waiter: is its key still taken, and does its row say now that it waits?"""
+
+    id: int
+    taken: bool
+    marked: bool
+
+
+class NextOfKey(NamedTuple):
+    """Whose turn it is under an exclusive key that nobody holds."""
+
+    id: int
+    queue: str
+    score: int
+    key: str
+
+    @property
+    def delivery(self) -> Delivery:
+        return Delivery(self.id, self.queue, self.score, True)
 
 
 class HeldState(NamedTuple):
@@ -101,6 +126,7 @@ class Cancelled(NamedTuple):
     id: int
     found: str
     queue: str | None
+    exclusive_key: str | None = None
 
 
 class Redriven(NamedTuple):

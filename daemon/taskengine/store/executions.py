@@ -16,8 +16,10 @@ from taskengine.store.execution_rows import (
     HeldState,
     Inserted,
     Leftover,
+    Marked,
     Moved,
     NewExecution,
+    NextOfKey,
     Redriven,
 )
 from taskengine.store.pool import Connection
@@ -32,16 +34,16 @@ async def insert(
     lock_timeout: str = "100ms",
 ) -> list[Inserted]:
     """Insert pending rows, sorted by the caller by (job, key); those there already are left out."""
-    *columns, wanted = _columns(rows, 10)
+    *columns, wanted, exclusive = _columns(rows, 11)
     records = await c.fetch(
-        sql("executions/insert"), *columns, queues, lock_timeout, check_after, wanted
+        sql("executions/insert"), *columns, queues, lock_timeout, check_after, wanted, exclusive
     )
     return [Inserted(*r.values()) for r in records]
 
 
 async def found(c: Connection, rows: Sequence[NewExecution]) -> list[Found]:
     """What stands behind dispatches that inserted nothing, in their order."""
-    jobs, keys, stores, *_ = _columns(rows, 10)
+    jobs, keys, stores, *_ = _columns(rows, 11)
     records = await c.fetch(sql("executions/found"), jobs, keys, stores)
     return [Found(*r.values()) for r in records]
 
@@ -49,9 +51,54 @@ async def found(c: Connection, rows: Sequence[NewExecution]) -> list[Found]:
 async def claim(
     c: Connection, ids: Sequence[int], worker_id: int, token: int, jobs: Sequence[str]
 ) -> list[Claim]:
-    """pending → running under `token`; a repeat with the same token gives the same rows."""
+    """pending → running under `token`; a repeat with the same token gives the same rows.
+
+    Rows with an exclusive key and orphaned ones are left to `claim_apart`.
+    """
     records = await c.fetch(sql("executions/claim"), ids, worker_id, token, jobs)
     return [Claim(*r.values()) for r in records]
+
+
+async def claim_apart(
+    c: Connection,
+    ids: Sequence[int],
+    worker_id: int,
+    token: int,
+    jobs: Sequence[str],
+    known: Sequence[str],
+) -> list[Claim]:
+    """The same for keyed and orphaned rows: one a key, its oldest; a key that is held, or of which
+    an older row of the jobs `known` waits in the same queue, is skipped.
+
+    `DuplicateKey` where somebody else took one of the keys at the same time.
+    """
+    records = await c.fetch(sql("executions/claim_apart"), ids, worker_id, token, jobs, known)
+    return [Claim(*r.values()) for r in records]
+
+
+async def mark_waiting(c: Connection, ids: Sequence[int], jobs: Sequence[str]) -> list[Marked]:
+    """Refused waiters wait for their key; those missing in the answer wait no longer."""
+    return [Marked(*r.values()) for r in await c.fetch(sql("executions/mark_waiting"), ids, jobs)]
+
+
+async def next_of_keys(
+    c: Connection, keys: Sequence[str], queues: Sequence[str], jobs: Sequence[str] | None = None
+) -> list[Delivery]:
+    """Whose turn is next: each key's oldest due row in each queue."""
+    records = await c.fetch(sql("executions/next_of_keys"), keys, queues, jobs)
+    return [Delivery(r["id"], r["queue"], r["score"], True) for r in records]
+
+
+async def next_of_free_keys(
+    c: Connection,
+    queues: Sequence[str],
+    limit: int,
+    jobs: Sequence[str] | None = None,
+    after: str = "",
+) -> list[NextOfKey]:
+    """The same for so many keys that have marked waiters and that nobody holds, from `after` on."""
+    records = await c.fetch(sql("executions/next_of_free_keys"), queues, limit, jobs, after)
+    return [NextOfKey(*r.values()) for r in records]
 
 
 async def leftover(c: Connection, ids: Sequence[int], jobs: Sequence[str]) -> list[Leftover]:
@@ -74,8 +121,9 @@ async def settle(
     check_after: float,
 ) -> list[Moved]:
     """Every other move out of running, its history, and the notices of failures."""
+    *columns, verify = _columns(settlements, 14)
     records = await c.fetch(
-        sql("executions/settle"), *_columns(settlements, 13), by, notice_queue, check_after
+        sql("executions/settle"), *columns, by, notice_queue, check_after, verify
     )
     return [Moved(*r.values()) for r in records]
 

@@ -141,6 +141,25 @@ async def savepoint(c: Connection) -> AsyncIterator[None]:
         raise translate(error) or error from error
 
 
+@asynccontextmanager
+async def attempt(c: Connection) -> AsyncIterator[None]:
+    """A statement whose refusal is for the caller to split, in autocommit as in a transaction.
+
+    Only what is about rows is translated here; an absent server is the connection's to tell.
+    """
+    try:
+        if c.is_in_transaction():
+            async with c.transaction():
+                yield
+        else:
+            yield
+    except Exception as error:
+        ours = translate(error)
+        if isinstance(ours, DataRejected | StoreBusy):
+            raise ours from error
+        raise
+
+
 def connect_options(settings: Postgres, application: str) -> dict[str, Any]:
     """What every connection of the engine has in common, pooled or not."""
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -24,6 +25,11 @@ class StoreRow(NamedTuple):
 
 async def active(c: Connection) -> list[StoreInfo]:
     return [StoreInfo(*r.values()) for r in await c.fetch(sql("stores/active"))]
+
+
+async def find(c: Connection, type_nums: Sequence[str]) -> list[StoreInfo]:
+    """The active ones of these."""
+    return [StoreInfo(*r.values()) for r in await c.fetch(sql("stores/find"), type_nums)]
 
 
 async def list_(c: Connection) -> list[StoreRow]:

@@ -29,8 +29,10 @@ WORDING: dict[str, tuple[int, str]] = {
     # the stores
     "broker.away": (WARNING, "Redis is away, dispatches wait for the sweep: {error}"),
     "broker.back": (INFO, "Redis is back"),
+    "broker.wrong_type": (WARNING, "key {key} held a {found}, which is none of ours: dropped"),
     "broker.evicts": (WARNING, "Redis may drop keys: its policy is {policy}; set noeviction"),
     "broker.direct": (WARNING, "Redis is away: claiming straight from Postgres"),
+    "broker.off": (INFO, "Redis is switched off: claiming straight from Postgres"),
     "broker.direct_left": (INFO, "claiming by way of Redis again"),
     "delivery.rebuilt": (INFO, "queues rebuilt from Postgres: {count} executions"),
     # executions, many at once (rows for the metrics, their number for the log)
@@ -41,6 +43,13 @@ WORDING: dict[str, tuple[int, str]] = {
     "execution.undelivered": (DEBUG, "{count} committed but not pushed: the sweep delivers"),
     "execution.left_reserved": (DEBUG, "{count} stay reserved until the grace is over"),
     "execution.unacknowledged": (DEBUG, "{count} claimed, their messages stay until the grace"),
+    "execution.unwoken": (
+        WARNING,
+        "next of {count} exclusive keys unknown, the sweep sees: {error}",
+    ),
+    "execution.woken_late": (INFO, "{count} waited for an exclusive key that nobody held: pushed"),
+    "executions.key_taken": (DEBUG, "{count} wait for their exclusive keys"),
+    "executions.lane_full": (DEBUG, "{count} orphaned ones wait for the quarantine lane"),
     "execution.unclaimable": (ERROR, "cannot be claimed, so it is failed: {error}"),
     "execution.succeeded": (DEBUG, "{task} succeeded"),
     "execution.retried": (WARNING, "{task} failed, will be tried again: {error}"),
@@ -52,6 +61,8 @@ WORDING: dict[str, tuple[int, str]] = {
     "execution.discarded": (WARNING, "{task} says not to try again: {error}"),
     "execution.orphaned": (WARNING, "{task} orphaned: {reason}"),
     "execution.quarantined": (ERROR, "{task} quarantined: {reason}"),
+    "execution.verified": (INFO, "{task} is done: its verify says so"),
+    "execution.unanswered": (WARNING, "{task}: verify gave no answer, it is asked again: {error}"),
     "execution.cancelled": (INFO, "{task} cancelled"),
     "execution.redriven": (INFO, "{task} redriven"),
     "execution.zombie": (ERROR, "{task} goes on after its deadline: its result will not count"),

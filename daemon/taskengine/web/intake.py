@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from taskengine.config import Source
-from taskengine.errors import StoreBusy
+from taskengine.errors import StoreBusy, TaskEngineError
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.door import refusal
+from taskengine.lifecycle.exclusive import given_or_own
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.envelope import payload_of
 from taskengine.model.execution import Delivery
@@ -52,7 +53,10 @@ async def _store(c: Connection, parts: Parts, source: Source, event: NewEvent) -
         return await _found(c, event)
     if event.status != "received":
         return Kept(event.status, event_id, problem=event.error or "")
-    row = _execution(event_id, source, event)
+    try:
+        row = _execution(parts, event_id, source, event)
+    except TaskEngineError as error:  # of the job's exclusive_key: the event is kept all the same
+        return Kept("undispatched", event_id, problem=str(error))
     config = parts.config
     made = await executions.insert(c, [row], config.engine.queues, config.recovery.check_after)
     if not made:
@@ -61,18 +65,20 @@ async def _store(c: Connection, parts: Parts, source: Source, event: NewEvent) -
     return Kept("accepted", event_id, [Delivery(new.id, new.queue, new.score, new.due)], new)
 
 
-def _execution(event_id: int, source: Source, event: NewEvent) -> NewExecution:
+def _execution(parts: Parts, event_id: int, source: Source, event: NewEvent) -> NewExecution:
+    payload = payload_of(event_id, event.source, event.type)
     return NewExecution(
         job=source.job,
         key=webhook_key(event_id),
         type_num=None,
         subject=webhook_subject(event_id),
-        payload=payload_of(event_id, event.source, event.type),
+        payload=payload,
         run_at=None,
         delay=0.0,
         key_is_drawn=True,
         scheduled_for=None,
         queue=source.queue,
+        exclusive_key=given_or_own(None, parts.registry.get(source.job), payload, None),
     )
 
 

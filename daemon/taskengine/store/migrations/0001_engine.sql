@@ -1,5 +1,5 @@
 -- The engine's tables. The hot ones (executions, workers) are written so that claim and settle have one possible
--- path, the primary key: no index below covers what those statements ask for.
+-- path, the primary key: no index below covers what those statements ask for (task_executions_due is direct mode's own).
 
 create table task_engine (
   only_row boolean primary key default true check (only_row),
@@ -113,10 +113,14 @@ create table task_executions (
   constraint task_executions_token_means_running
     check ((claim_token is not null) = (state = 'running')),
   constraint task_executions_finished_means_terminal
-    check ((finished_at is not null) = (state in ('succeeded', 'failed', 'cancelled')))
+    check ((finished_at is not null) = (state in ('succeeded', 'failed', 'cancelled'))),
+  constraint task_executions_waiters_are_pending check (not waits_for_key or state = 'pending')
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 create unique index task_executions_key on task_executions (job, idempotency_key);
 create index task_executions_check on task_executions (check_at) where state = 'pending';
+create index task_executions_due on task_executions (queue, run_at, id)
+  where claim_token is null and finished_at is null and not waits_for_key;
+comment on index task_executions_due is 'Direct mode. Pending, said otherwise than by the state: so that no other index leads there.';
 create index task_executions_worker on task_executions (worker_id) where state = 'running';
 create index task_executions_ended on task_executions (finished_at)
   where finished_at is not null and emptied_at is null;
@@ -125,9 +129,11 @@ create index task_executions_unwell on task_executions (finished_at) where state
 create index task_executions_subject on task_executions (subject)
   where subject is not null and state in ('pending', 'running');
 create unique index task_executions_exclusive on task_executions (exclusive_key)
-  where exclusive_key is not null and state = 'running';
-create index task_executions_waiters on task_executions (exclusive_key, run_at, id)
-  where exclusive_key is not null and state = 'pending';
+  where exclusive_key is not null and claim_token is not null;
+create index task_executions_waiters on task_executions (exclusive_key, queue, run_at, id)
+  where exclusive_key is not null and claim_token is null and finished_at is null;
+create index task_executions_marked on task_executions (exclusive_key) where waits_for_key;
+comment on index task_executions_exclusive is 'Running, said otherwise than by the state, as pending below: no other index leads there.';
 comment on column task_executions.key_is_drawn is 'The engine drew or built the key: retention may delete the whole row.';
 comment on column task_executions.fence is 'Counts claims; grows with each one, so it can fence effects outside.';
 
@@ -137,7 +143,7 @@ create table task_attempts (
   attempt integer not null,
   fence bigint not null,
   move text not null check (move in (
-    'retried', 'failed', 'discarded', 'snoozed', 'released', 'interrupted', 'orphaned', 'cancelled', 'redriven', 'unclaimable')),
+    'retried', 'failed', 'discarded', 'snoozed', 'released', 'interrupted', 'orphaned', 'cancelled', 'redriven', 'unclaimable', 'verified')),
   reason text not null,
   by text not null,
   error text,

@@ -102,6 +102,7 @@ class Metrics:
             "broker.away": self._broker_away,
             "broker.back": self._broker_back,
             "broker.direct": self._direct,
+            "broker.off": self._direct,
             "broker.direct_left": self._direct_left,
         }
 

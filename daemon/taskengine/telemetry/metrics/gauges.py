@@ -15,6 +15,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from taskengine.telemetry.metrics.labels import LOOPS, Label
 
 QUEUE_STATES: Final = ("waiting", "delayed", "running", "failed")
+DIVERGENCES: Final = (
+    "pending_without_message",
+    "message_without_row",
+    "processing_without_owner",
+    "delayed_past_due",
+)
 
 
 class Gauges:
@@ -90,12 +96,18 @@ class Gauges:
     def postgres_up(self, up: bool) -> None:
         self._postgres.set(up)
 
-    def redis_up(self, up: bool) -> None:
-        self._redis.set(up)
+    def redis_up(self, up: bool | None) -> None:
+        """None: it is switched off."""
+        self._redis.set(_number(up))
 
     def redis_evicts(self, evicts: bool) -> None:
         """Whether Redis's eviction policy may drop keys."""
         self._evicts.set(evicts)
+
+    def divergence(self, counts: Mapping[str, int] | None) -> None:
+        """Where Redis and Postgres do not say the same, by class."""
+        for name in DIVERGENCES:
+            self._divergence.labels(name).set(math.nan if counts is None else counts.get(name, 0))
 
     def direct_mode(self, direct: bool) -> None:
         """Whether workers claim straight from Postgres, because Redis is away."""
@@ -156,6 +168,10 @@ class Gauges:
         self._postgres = self._gauge("postgres_up", "Whether Postgres answers.")
         self._redis = self._gauge("redis_up", "Whether Redis answers.")
         self._evicts = self._gauge("redis_evicts", "Whether Redis's policy may drop keys.")
+        self._divergence = self._gauge(
+            "divergence", "Executions of which Redis and Postgres do not say the same.", "class"
+        )
+        self.divergence({})
         self._direct = self._gauge("direct_mode", "Whether claims go straight to Postgres.")
 
     def _of_process(self) -> None:

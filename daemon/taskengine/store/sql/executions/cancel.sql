@@ -6,12 +6,12 @@ with found as materialized (
   update task_executions e
   set state = case when f.state = 'pending' then 'cancelled' else e.state end,
     finished_at = case when f.state = 'pending' then now() else e.finished_at end,
-    abort_requested_at = coalesce(e.abort_requested_at, now())
+    abort_requested_at = coalesce(e.abort_requested_at, now()), waits_for_key = false
   from found f
   where e.id = f.id and f.state in ('pending', 'running')
-  returning e.id, e.queue, e.worker_id
+  returning e.id, e.queue, e.exclusive_key
 ), history as (
   insert into task_attempts (execution_id, attempt, fence, move, reason, by)
   select f.id, f.attempt, f.fence, 'cancelled', $3, $2 from found f where f.state = 'pending'
 )
-select f.id, f.state as found, m.queue from found f left join moved m on m.id = f.id order by f.id
+select f.id, f.state as found, m.queue, m.exclusive_key from found f left join moved m on m.id = f.id order by f.id

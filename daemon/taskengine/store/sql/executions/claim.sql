@@ -1,4 +1,5 @@
--- Claims reserved executions under one token; repeating it with the same token gives the same rows.
+-- Claims reserved executions under one token, but for keyed and orphaned ones (claim_apart); repeating it with the same token
+-- gives the same rows.
 -- $1 ids, $2 worker, $3 token, $4 jobs known here
 -- Only the primary key leads to a row: see "The planner is a trap on hot tables" in the README of this folder.
 -- A row that somebody has locked fails the statement after a moment: whoever asks splits its batch.
@@ -10,7 +11,8 @@ set state = 'running', worker_id = $2, claim_token = $3, claimed_at = now(), fen
   deadline_at = now() + d.timeout * interval '1 s'
 from task_job_definitions d
 where e.id = any($1::bigint[])
-  and ((e.claim_token is null and e.finished_at is null and e.run_at <= now()) or e.claim_token = $3)
+  and ((e.claim_token is null and e.finished_at is null and e.run_at <= now() and e.orphanings = 0 and e.exclusive_key is null)
+    or e.claim_token = $3)
   and d.name = e.job || '' and d.name = any($4::text[])
   and exists (select from me)
   and not exists (select from task_queues q where q.name = e.queue and q.paused_at is not null)
@@ -20,4 +22,4 @@ returning e.id, e.claim_token, e.job, e.queue, e.attempt, e.fence, e.orphanings,
     (select array[s.type_num, s.name, s.time_zone] from stores s where s.type_num = e.type_num) end,
   (extract(epoch from e.claimed_at) - extract(epoch from e.run_at))::float8,
   d.config::text, d.timeout, d.max_attempts, d.retry_backoff, d.max_orphanings, d.max_interruptions,
-  d.on_interrupt, d.max_result_bytes
+  d.on_interrupt, d.max_result_bytes, e.verify_next, e.exclusive_key
