@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskengine.model.context import JobContext
 from taskengine.model.function_job import job
 from taskengine.model.job import BaseJob
+from taskengine.model.outcome import Verdict
 
 
 @job("pay", queue="payroll", max_attempts=1)
@@ -25,6 +26,9 @@ class Totals(BaseJob):
 
     async def handle(self) -> None:
         return None
+
+    def verify(self) -> Verdict:
+        return Verdict.UNKNOWN
 
 
 MODULE = __name__

@@ -19,7 +19,7 @@ _KEYS = ["execution_id", "created", "state", "delivered", "key", "store"]
 @pytest.fixture
 async def ready(hands: Hands, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """A daemon has registered the sample jobs; the command line knows their module, too."""
-    from taskengine.model.job import ClassJob
+    from taskengine.model.class_job import ClassJob
 
     await hands.know(pay, ClassJob(Totals))
     monkeypatch.setenv("TASKENGINE_JOBS__MODULES", MODULE)
@@ -50,6 +50,17 @@ async def test_a_dispatch_answers_with_its_execution(ready: Cli, hands: Hands) -
     again = await ready("dispatch", "pay", "-p", '{"employee": 7}', "--key", "k7", "--json")
     assert again.status == 0
     assert again.object == answer | {"created": False}
+
+
+async def test_an_exclusive_key_is_taken_and_shown(ready: Cli) -> None:
+    sent = await ready(
+        "dispatch", "pay", "-p", '{"employee": 7}', "--exclusive-key", "employee:7", "--json"
+    )
+    shown = await ready("executions", "show", sent.object["execution_id"], "--json")
+    assert shown.object["exclusive_key"] == "employee:7"
+    refused = await ready("dispatch", "pay", "-p", '{"employee": 7}', "--exclusive-key", "x" * 256)
+    assert refused.status != 0
+    assert "exclusive_key" in refused.err
 
 
 async def test_the_answer_is_a_table_without_json(ready: Cli) -> None:

@@ -14,6 +14,7 @@ _FIELDS = [
     *("interruptions", "fence", "run_at", "created_at", "claimed_at", "deadline_at"),
     *("finished_at", "scheduled_for", "abort_requested_at", "progress", "progress_message"),
     *("payload", "cursor", "result", "result_error", "last_error", "worker"),
+    "exclusive_key",
 ]
 _ATTEMPT = [
     *("attempt", "fence", "move", "reason", "by", "error", "traceback"),

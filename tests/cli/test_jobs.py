@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from taskengine.model.class_job import ClassJob
 from taskengine.model.definition import SETTINGS
-from taskengine.model.job import ClassJob
 from taskengine.store import definitions, misses, stores
 from tests.cli.conftest import Cli
 from tests.cli.sample_jobs import MODULE, Totals, pay
@@ -64,6 +64,19 @@ async def test_what_is_out_of_bounds_is_refused_whole(ready: Cli, change: str, w
     assert (result.status, result.out) == (2, "")
     assert words in result.err
     assert (await ready("jobs", "show", "pay", "--json")).object == before
+
+
+async def test_only_a_job_that_has_a_verify_is_set_to_it(ready: Cli, hands: Hands) -> None:
+    await hands.know(a_job("elsewhere"))
+    mute = await ready("jobs", "set", "pay", "timeout=7", "on_interrupt=verify")
+    assert (mute.status, mute.out) == (2, "")
+    assert "job 'pay' has no verify: give it" in mute.err
+    assert (await ready("jobs", "show", "pay", "--json")).object["timeout"] == 300
+    foreign = await ready("jobs", "set", "elsewhere", "on_interrupt=verify")
+    assert foreign.status == 2
+    assert "only its code says" in foreign.err
+    fine = await ready("jobs", "set", "totals", "on_interrupt=verify", "--json")
+    assert fine.object["on_interrupt"] == "verify"
 
 
 async def test_an_unknown_queue_or_job_is_not_found(ready: Cli) -> None:

@@ -106,3 +106,13 @@ async def test_redis_away_degrades(
     assert result.status == 1
     assert "redis away" in result.out
     assert "hunter2" not in result.out + result.err
+
+
+async def test_redis_off_is_direct_mode_and_healthy(
+    daemon: Hands, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKENGINE_REDIS__ENABLED", "false")
+    result = await cli("status")
+    assert result.out.startswith("healthy · 1 daemon · postgres ")
+    assert " · redis off, direct mode · " in result.out
+    assert result.status == 0

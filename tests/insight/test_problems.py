@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from taskengine.broker.inspection import Strange
 from taskengine.insight import status
 from taskengine.insight.findings import Daemon, Findings, QueueState
 from taskengine.insight.redis_state import AWAY, FOREIGN, FORGETFUL, GOOD, OFF, RedisState
@@ -33,6 +34,7 @@ WELL = Findings(
     webhooks=[WebhookCounts("everee", 2, 0, 10.0)],
     definitions=[NIGHTLY],
 )
+DIRECT = replace(DAEMON, loops={**DAEMON.loops, "worker": {"found": {"direct": True}}})
 SILENT = replace(DAEMON, name="host/2", silence=40.0)
 PAUSED = replace(QUEUE, polled=True, pause=Pause("high", NOW, "cli:me@host", "a bad deploy"))
 
@@ -47,14 +49,23 @@ def test_a_system_that_is_well_is_healthy() -> None:
     ("changes", "code", "words"),
     [
         ({"daemons": [DAEMON, SILENT]}, "daemon.silent", "host/2 has not beaten for 40 s"),
-        ({"redis": RedisState(OFF)}, "redis.off", "nothing is claimed"),
-        ({"redis": RedisState(AWAY, error="refused")}, "redis.away", "refused"),
+        ({"redis": RedisState(AWAY, error="refused")}, "redis.away", "waits for it: refused"),
+        (
+            {"redis": RedisState(AWAY, error="refused"), "daemons": [DIRECT]},
+            "redis.away",
+            "is claimed straight from Postgres: refused",
+        ),
         ({"redis": RedisState(FOREIGN)}, "redis.foreign", "another database"),
         ({"redis": RedisState(FORGETFUL)}, "redis.forgetful", "not rebuilt yet"),
         (
             {"redis": RedisState(GOOD, "redis", "7.0", "allkeys-lru")},
             "redis.evicts",
             "allkeys-lru): set noeviction",
+        ),
+        (
+            {"redis": RedisState(GOOD, strange=[Strange("taskengine:queue:high", "high", "list")])},
+            "redis.wrong_type",
+            "'taskengine:queue:high' holds a list",
         ),
         (
             {"queues": [replace(QUEUE, listed=False)]},
@@ -106,14 +117,7 @@ def test_a_scheduler_that_has_nothing_to_tick_for_yet_is_no_problem(
         ),
         ({"redis": RedisState(GOOD, "redis", "7.0", None)}, "eviction policy of Redis is unknown"),
         ({"daemons": [replace(DAEMON, draining=True)]}, "host/1 is draining"),
-        (
-            {
-                "daemons": [
-                    replace(DAEMON, loops={**DAEMON.loops, "workers": {"found": {"direct": True}}})
-                ]
-            },
-            "host/1 claims straight from Postgres",
-        ),
+        ({"daemons": [DIRECT]}, "host/1 claims straight from Postgres"),
     ],
 )
 def test_what_somebody_decided_is_told_and_no_problem(
@@ -122,6 +126,11 @@ def test_what_somebody_decided_is_told_and_no_problem(
     found = status.judge(replace(WELL, **changes))  # type: ignore[arg-type]
     assert found.word == "healthy"
     assert note in found.notes[0]
+
+
+def test_redis_switched_off_is_somebodys_decision_that_needs_no_words() -> None:
+    found = status.judge(replace(WELL, redis=RedisState(OFF), daemons=[DIRECT]))
+    assert (found.word, list(found.problems), list(found.notes)) == ("healthy", [], [])
 
 
 @pytest.mark.parametrize("daemons", [[], [SILENT]])

@@ -22,6 +22,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "run": Command("run", "", "Run the daemon in the foreground."),
     "migrate": Command("migrate", "up|status|check", "Bring the database's schema up to date."),
     "status": Command("status", "", "How the whole installation is doing."),
+    "doctor": Command("doctor", "", "What is wrong, what it means, what mends it; --fix mends it."),
+    "why": Command("why", "", "Why an execution waits, has not run, ran twice or failed."),
+    "rebuild-delivery": Command("rebuild_delivery", "", "Write Redis anew from Postgres."),
     "dispatch": Command("dispatch", "", "Dispatch a job."),
     "executions": Command(
         "executions", "list|show|redrive|retry|cancel", "Look at executions, run them again."
@@ -40,7 +43,7 @@ Every command takes --config PATH (else $TASKENGINE_CONFIG, else ./config.toml) 
 that show something take --json: one object a line.
 
 Exit status: 0 ok, 1 failure, 2 usage, 3 not found, 4 refused, 5 a store is unreachable,
-75 try again later, 78 configuration."""
+75 try again later, 78 configuration. `doctor`: 0 well, 1 warnings, 2 errors."""
 
 
 def overview() -> str:

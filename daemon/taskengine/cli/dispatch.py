@@ -14,6 +14,10 @@ _Payload = Annotated[
     str, typer.Option("--payload", "-p", metavar="JSON", help="JSON, @FILE, or - for stdin.")
 ]
 _Key = Annotated[str | None, typer.Option("--key", help="Its idempotency key; none: one is drawn.")]
+_Exclusive = Annotated[
+    str | None,
+    typer.Option("--exclusive-key", metavar="KEY", help="One at a time runs under it."),
+]
 _Delay = Annotated[
     str | None, typer.Option("--delay", metavar="SPAN", help='Seconds, or such as "15m".')
 ]
@@ -27,6 +31,7 @@ def dispatch(
     job: Annotated[str, typer.Argument(metavar="JOB")],
     payload: _Payload = "{}",
     key: _Key = None,
+    exclusive_key: _Exclusive = None,
     delay: _Delay = None,
     run_at: _RunAt = None,
     store: Annotated[
@@ -49,7 +54,9 @@ def dispatch(
     from taskengine.cli import dispatching, out
     from taskengine.cli.session import ask
 
-    order = dispatching.order(job, payload, key, delay, run_at, store, all_stores=all_stores)
+    order = dispatching.order(
+        job, payload, key, delay, run_at, store, exclusive_key, all_stores=all_stores
+    )
     sent = ask(config, lambda engine: dispatching.carry_out(engine, order, wait), jobs=True)
     out.show(
         sent,

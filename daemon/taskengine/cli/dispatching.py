@@ -37,6 +37,7 @@ class Order:
     delay: float
     run_at: datetime | None
     store: str | None
+    exclusive_key: str | None
     all_stores: bool
 
 
@@ -55,6 +56,7 @@ def order(
     delay: str | None,
     run_at: str | None,
     store: str | None,
+    exclusive_key: str | None = None,
     *,
     all_stores: bool,
 ) -> Order:
@@ -64,7 +66,7 @@ def order(
     if delay is not None and run_at is not None:
         raise InvalidSetting("--delay and --run-at exclude each other")
     values = _payload(payload)
-    return Order(job, values, key, _delay(delay), _moment(run_at), store, all_stores)
+    return Order(job, values, key, _delay(delay), _moment(run_at), store, exclusive_key, all_stores)
 
 
 def _payload(text: str) -> Mapping[str, JsonValue]:
@@ -132,6 +134,7 @@ async def _one(engine: TaskEngine, wanted: Order) -> Dispatched:
         delay=wanted.delay,
         run_at=wanted.run_at,
         store=wanted.store,
+        exclusive_key=wanted.exclusive_key,
     )
 
 

@@ -11,6 +11,7 @@ from taskengine.errors import InvalidSetting, PayloadError, UnknownJob
 from taskengine.lifecycle.definitions import Diff, Difference
 from taskengine.model.definition import SETTINGS, Definition
 from taskengine.model.payload import JsonValue, decode, encode
+from taskengine.model.registry import check_verify
 from taskengine.store import definitions
 
 # Settings whose value is the text as it stands; the others are read as JSON.
@@ -71,8 +72,20 @@ async def read_one(engine: TaskEngine, name: str) -> Definition:
 async def change(engine: TaskEngine, name: str, values: Mapping[str, object]) -> Definition:
     """Change settings; the definition as it is then."""
     queues = engine.parts.config.engine.queues
+    if values.get("on_interrupt") == "verify":
+        _can_be_asked(engine, name)
     async with engine.parts.store.connection() as c:
         return await definitions.set_(c, name, values, queues)
+
+
+def _can_be_asked(engine: TaskEngine, name: str) -> None:
+    handle = engine.parts.registry.get(name)
+    if handle is None:
+        raise InvalidSetting(
+            f"on_interrupt = 'verify': whether {name!r} has a verify, only its code says, and no "
+            "module of [jobs] modules here has that job"
+        )
+    check_verify(handle, "verify")
 
 
 async def switch(engine: TaskEngine, names: Sequence[str], *, on: bool) -> list[Definition]:

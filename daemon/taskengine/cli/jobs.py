@@ -55,7 +55,8 @@ def set_(
     from taskengine.cli.session import ask
 
     values = job_views.parse_changes(changes)
-    definition = ask(config, lambda engine: job_views.change(engine, name, values))
+    code = values.get("on_interrupt") == "verify"  # whether it can be asked, only its code says
+    definition = ask(config, lambda engine: job_views.change(engine, name, values), jobs=code)
     job_views.print_one(definition, as_json=as_json, only=values)
 
 

@@ -11,7 +11,7 @@ from taskengine.insight.status import DEGRADED, DOWN, HEALTHY, Status
 
 _COLOURS = {HEALTHY: 32, DEGRADED: 33, DOWN: 31}
 _MEMORY = {
-    redis_state.OFF: "redis switched off",
+    redis_state.OFF: "redis off, direct mode",
     redis_state.AWAY: "redis away",
 }
 

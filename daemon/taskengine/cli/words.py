@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-NONE = "–"  # noqa: RUF001
+from taskengine.insight.words import NONE, plural, span
+
+__all__ = ["NONE", "clean", "first_line", "instant", "json_safe", "plural", "span"]
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
@@ -38,24 +40,6 @@ def first_line(text: str | None) -> str:
     return clean(lines[0]) if lines else ""
 
 
-def span(seconds: float | None) -> str:
-    """`0.8 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `4 d 3 h`."""
-    if seconds is None:
-        return NONE
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = int(seconds)
-    for unit, size, smaller, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // part} {smaller}"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
-
-
 def instant(moment: datetime | None) -> str:
     """`2026-11-02 12:00:07Z`."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}" if moment else NONE
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 daemon`, `2 daemons`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -6,10 +6,11 @@ or a word of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from taskengine.broker.inspection import Inspection, Strange
 from taskengine.broker.queue import Depth
 from taskengine.errors import BrokerUnavailable
 from taskengine.lifecycle.parts import Parts
@@ -24,7 +25,8 @@ OFF, AWAY, FOREIGN, FORGETFUL, GOOD = "off", "away", "foreign", "forgetful", "go
 @dataclass(frozen=True, slots=True)
 class RedisState:
     """`memory`: good; off (by configuration); away; foreign (another database's); forgetful (not
-    rebuilt since it lost or changed its memory). `policy`: which keys it may evict."""
+    rebuilt since it lost or changed its memory). `policy`: which keys it may evict. `strange`: keys
+    of ours that hold something else (then no depth is known)."""
 
     memory: str
     server: str = "redis"
@@ -32,6 +34,7 @@ class RedisState:
     policy: str | None = None
     error: str | None = None
     depths: Mapping[str, Depth] | None = None
+    strange: Sequence[Strange] = ()
 
 
 async def look(parts: Parts, c: Connection) -> RedisState:
@@ -39,13 +42,16 @@ async def look(parts: Parts, c: Connection) -> RedisState:
     if not parts.config.redis.enabled:
         return RedisState(OFF)
     try:
-        depths = await parts.queues.depths()
+        strange = await Inspection(parts.client, parts.keys).wrong_types(parts.queues.names)
+        depths = None if strange else await parts.queues.depths()
         memory = await _memory(parts, c)
+        strange = [] if memory == FOREIGN else strange
     except BrokerUnavailable as error:
         return RedisState(AWAY, error=clean_text(str(error)))
     told = await info(parts)
     server, version = _version(told)
-    return RedisState(memory, server, version, told.get("maxmemory_policy"), None, depths)
+    policy = told.get("maxmemory_policy")
+    return RedisState(memory, server, version, policy, None, depths, strange)
 
 
 async def _memory(parts: Parts, c: Connection) -> str:

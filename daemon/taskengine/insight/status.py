@@ -36,4 +36,5 @@ def judge(found: Findings) -> Status:
     """The same for findings that were read already."""
     wrong = problems(found)
     working = DEGRADED if wrong else HEALTHY
-    return Status(working if found.living else DOWN, wrong, notes(found), found)
+    told = [each.text for each in notes(found)]
+    return Status(working if found.living else DOWN, wrong, told, found)

@@ -1,0 +1,21 @@
+"""`taskengine why ID`: why an execution has not run, is waiting, ran twice or failed."""
+
+from __future__ import annotations
+
+from taskengine.cli.options import Config, Id, Json, new_app
+
+app = new_app()
+
+
+@app.command()
+def why(execution_id: Id, config: Config = None, as_json: Json = False) -> None:
+    """Why an execution has not run, is waiting, ran twice or failed, and what to do about it.
+
+    Exit status 3: there is no such execution (never, or retention has deleted it).
+    """
+    from taskengine.cli import why_view
+    from taskengine.cli.session import ask
+    from taskengine.insight import why as insight
+
+    facts = ask(config, lambda engine: insight.read(engine.parts, execution_id))
+    why_view.show(insight.explain(facts), facts.at, as_json=as_json)

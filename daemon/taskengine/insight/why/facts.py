@@ -1,0 +1,117 @@
+"""What both stores say of one execution, read at one moment and not yet judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from taskengine.broker.queue import Place
+from taskengine.insight.redis_state import RedisState
+from taskengine.model.execution import Attempt
+from taskengine.store.why import KeyState, Load, Pace, Row
+
+
+class Verdict(NamedTuple):
+    """One reason: a stable code, words that go on from "it …", and commands to type."""
+
+    code: str
+    text: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A daemon that has neither stopped nor been declared dead; `silence`: since its last beat."""
+
+    name: str
+    queues: Sequence[str]
+    jobs: Sequence[str]
+    slots: int
+    draining: bool
+    direct: bool
+    silence: float
+    load: Load
+
+    @property
+    def is_full(self) -> bool:
+        return self.load.running >= self.slots
+
+    def lane_is_full(self, orphanings: int) -> bool:
+        """Whether it takes no more that were orphaned so often (see "Quarantine lane")."""
+        if orphanings == 1:
+            return self.load.once >= max(1, self.slots // 10)
+        return self.load.again >= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What of the configuration the words need; seconds."""
+
+    queues: Sequence[str]
+    lease: float
+    sweep: float
+    reserve_grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`history`: its last lines; `moves`: how often each move is in all of it; `ahead`: what waits in
+    the queues that are served first. What is only asked for pending ones is None elsewhere."""
+
+    row: Row
+    history: Sequence[Attempt]
+    moves: Mapping[str, int]
+    daemons: Sequence[Daemon]
+    settings: Settings
+    redis: RedisState
+    place: Place | None = None
+    pace: Pace | None = None
+    key: KeyState | None = None
+
+    @property
+    def at(self) -> datetime:
+        return self.row.at
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last line of its history."""
+        return self.history[-1] if self.history else None
+
+    @property
+    def living(self) -> list[Daemon]:
+        """Those that beat."""
+        return [each for each in self.daemons if each.silence <= self.settings.lease]
+
+    @property
+    def polling(self) -> list[Daemon]:
+        """Those that take from its queue."""
+        return [d for d in self.living if not d.draining and self.row.queue in d.queues]
+
+    @property
+    def able(self) -> list[Daemon]:
+        """Those that take from its queue and know its job."""
+        return [each for each in self.polling if self.row.job in each.jobs]
+
+    @property
+    def ahead(self) -> dict[str, int]:
+        """What waits in the queues that are served first."""
+        depths, listed = self.redis.depths or {}, self.settings.queues
+        first = listed[: listed.index(self.row.queue)] if self.row.queue in listed else ()
+        return {name: d.waiting for name in first if (d := depths.get(name)) and d.waiting}
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds until it is likely to be taken, by its place in line and the queue's pace."""
+        if self.place is None or self.place.rank is None or not self.pace or not self.pace.ended:
+            return None
+        return 60 * self.place.rank / self.pace.per_minute
+
+    def ago(self, moment: datetime) -> float:
+        """Seconds since then, never negative."""
+        return max(0.0, (self.at - moment).total_seconds())
+
+    def until(self, moment: datetime) -> float:
+        """Seconds until then; negative when it is over."""
+        return (moment - self.at).total_seconds()

@@ -1,0 +1,2 @@
+-- The server's process behind this connection.
+select pg_backend_pid() as pid

@@ -1,0 +1,15 @@
+-- How the server is set up, as far as promises hang on it, and what it has left.
+select current_setting('server_version_num')::int as version_number, clock_timestamp() as now,
+  pg_is_in_recovery() as in_recovery,
+  current_setting('default_transaction_read_only') = 'on' as read_only,
+  current_setting('synchronous_commit') as synchronous_commit,
+  current_setting('fsync') = 'on' as fsync,
+  current_setting('full_page_writes') = 'on' as full_page_writes,
+  current_setting('autovacuum') = 'on' as autovacuum,
+  current_setting('max_connections')::int as connections_most,
+  current_setting('superuser_reserved_connections')::int as connections_reserved,
+  (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections_used,
+  (select age(datfrozenxid)::bigint from pg_database where datname = current_database()) as xid_age,
+  current_setting('autovacuum_freeze_max_age')::bigint as xid_limit,
+  (select count(*) from pg_stat_replication where sync_state = 'async') as replicas_async,
+  current_setting('synchronous_standby_names') as replicas_sync
