@@ -1,0 +1,1 @@
+"""The chaos suite: real daemons under load and faults, judged from outside."""
