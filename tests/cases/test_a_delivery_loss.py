@@ -1,0 +1,149 @@
+"""Cases of deliveries that are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from taskengine.insight import findings
+from taskengine.insight.problems import problems
+from taskengine.model.execution import Delivery
+from taskengine.services.deliveries import Deliveries
+from taskengine.services.divergence import Divergence
+from taskengine.services.promoter import Promoter
+from tests.cases import case_jobs as jobs
+from tests.cases.support import Ground
+from tests.support.make import Hands, a_job, settled_by
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point", ["reserved", "claimed", "begun", "acknowledged", "ended", "settled"]
+)
+async def test_c02_killed_between_any_two_steps(ground: Ground, point: str) -> None:
+    """SIGKILL just there: afterwards all are done, an attempt is used only where a claim was held,
+    and nothing is left in Redis."""
+    await ground.engine.dispatch_many([jobs.quick.call() for _ in range(5)])
+    doomed = ground.daemon(dies_at=point)
+    await ground.until_dead(doomed)
+    ground.daemon()
+    await ground.until_count("state = 'succeeded'", 5)
+    assert await ground.left() == {"queue": 0, "processing": 0, "delayed": 0}
+    used = await ground.count("attempt > 1")
+    if point == "reserved":
+        assert used == 0
+    if point == "settled":
+        assert used < 5
+    assert await ground.count("attempt > 2 or orphanings > 1") == 0
+
+
+async def test_c04_a_server_that_may_evict_is_a_loud_problem(hands: Hands) -> None:
+    before = (await hands.redis("CONFIG", "GET", "maxmemory-policy"))[1]
+    await hands.redis("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        found = problems(await findings.read(hands.parts))
+    finally:
+        await hands.redis("CONFIG", "SET", "maxmemory-policy", before)
+    (problem,) = [each for each in found if each.code == "redis.evicts"]
+    assert "allkeys-lru" in problem.text
+    assert "noeviction" in problem.text
+
+
+async def test_c04_what_a_flush_took_is_delivered_again_and_runs_once(hands: Hands) -> None:
+    begun: list[int] = []
+
+    async def body(ctx: Any) -> None:
+        begun.append(ctx.execution_id)
+
+    await hands.know(a_job(body=body))
+    ids = [(await hands.dispatch()).execution_id for _ in range(50)]
+    keys = await hands.redis("KEYS", f"{hands.parts.keys.prefix}:*")
+    await hands.redis("DEL", *keys)
+    await Divergence(hands.parts, hands.identity, hands.token).tick()
+    async with hands.working():
+        await settled_by(hands, "work")
+    assert sorted(begun) == ids
+
+
+async def test_c05_a_promoter_killed_at_random_loses_no_delayed_one(hands: Hands) -> None:
+    await hands.know(a_job())
+    queues, count = hands.parts.queues, 5000
+    rng = random.Random(5)
+
+    async def add() -> None:
+        for start in range(1, count + 1, 100):
+            await queues.delay([_delivery(n) for n in range(start, start + 100)])
+
+    adding = asyncio.create_task(add())
+    for _ in range(30):
+        turn = asyncio.create_task(Promoter(hands.parts, hands.identity).tick())
+        await asyncio.sleep(rng.random() * 0.01)
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+    await adding
+    depth = (await queues.depths())["default"]
+    assert depth.waiting + depth.delayed == count
+    while (await queues.depths())["default"].delayed:
+        await Promoter(hands.parts, hands.identity).tick()
+    assert (await queues.depths())["default"].waiting == count
+
+
+def _delivery(execution_id: int) -> Delivery:
+    return Delivery(execution_id, "default", execution_id, False)
+
+
+async def test_c06_a_message_whose_row_is_not_there_is_dropped(hands: Hands) -> None:
+    await hands.know(a_job())
+    await hands.redis("ZADD", hands.parts.keys.queue("default"), 1, 10**12)
+    good = await hands.dispatch()
+    async with hands.working():
+        await settled_by(hands, "work")
+    assert await hands.state(good.execution_id) == "succeeded"
+    assert sum(map(sum, (await hands.parts.queues.depths()).values())) == 0
+
+
+async def test_c06_a_row_that_commits_after_its_message_runs_once_all_the_same(
+    hands: Hands,
+) -> None:
+    begun: list[int] = []
+
+    async def body(ctx: Any) -> None:
+        begun.append(ctx.execution_id)
+
+    await hands.know(a_job(body=body))
+    next_id = (await hands.insert(key="before")).id + 1
+    await hands.redis("ZADD", hands.parts.keys.queue("default"), 1, next_id)
+    async with hands.working():
+        await asyncio.sleep(0.1)  # it is reserved, and its row is not there
+        late = await hands.insert(key="late")
+        assert late.id == next_id
+        await hands.sql("update task_executions set check_at = now()")
+        await Deliveries(hands.parts, hands.identity, hands.token).tick()
+        await settled_by(hands, "work")
+    assert begun.count(next_id) == 1
+
+
+@pytest.mark.slow
+async def test_c08_a_restart_puts_back_what_it_stopped(ground: Ground) -> None:
+    daemon = ground.daemon()
+    await ground.engine.dispatch_many([jobs.long_at_first.call() for _ in range(5)])
+    await ground.until_count("state = 'running'", 5)
+    assert await asyncio.to_thread(daemon.stop) == 0
+    assert await ground.count("state = 'pending' and interruptions = 1 and attempt = 1") == 5
+    assert await ground.count("state = 'running'") == 0
+    ground.daemon()
+    await ground.until_count("state = 'succeeded' and attempt = 1", 5)
+
+
+@pytest.mark.slow
+async def test_c09_a_delay_longer_than_every_grace_is_nobodys_orphan(ground: Ground) -> None:
+    """Graces, sweeps and leases of 0.3 to 1.2 s; the delay is 4 s."""
+    ground.daemon()
+    await ground.engine.dispatch(jobs.quick.call(), delay=timedelta(seconds=4))
+    await ground.until_count("state = 'succeeded' and claimed_at >= run_at", 1)
+    assert await ground.count("attempt = 1 and orphanings = 0 and fence = 1") == 1
+    assert sum(ground.runs().values()) == 1
