@@ -65,8 +65,10 @@ class Hands:
     def __init__(self, parts: Parts, name: str = "hands") -> None:
         self.parts = parts
         self.identity = Identity(name)
-        stores = StoreDatabases(parts)
-        self.crew = Crew(parts, self.identity, lambda flights: Engine(parts, flights, stores, name))
+        self.databases = databases = StoreDatabases(parts)
+        self.crew = Crew(
+            parts, self.identity, lambda flights: Engine(parts, flights, databases, name)
+        )
         self.token = parts.draw_token()
         self.membership = Membership(parts, self.identity, self.token)
         self.watch = Watch(parts.config.heartbeat.lease, parts.config.heartbeat.beat)
@@ -297,8 +299,9 @@ class Told(list[tuple[str, dict[str, Any]]]):
         self.append((event, dict(fields)))
 
 
-def lose_first_reply(monkeypatch: pytest.MonkeyPatch, store: Store) -> list[str]:
-    """What is next asked of Postgres is done, committed, and its answer lost. The uses until now."""
+def lose_first_reply(monkeypatch: pytest.MonkeyPatch, store: Store, *, after: int = 0) -> list[str]:
+    """What is next asked of Postgres (`after`: so many answers later) is done, committed, and its
+    answer lost. The uses until now."""
     real, uses = store.connection, list[str]()
 
     @asynccontextmanager
@@ -306,7 +309,7 @@ def lose_first_reply(monkeypatch: pytest.MonkeyPatch, store: Store) -> list[str]
         async with real() as c:
             yield c
         uses.append("done")
-        if len(uses) == 1:
+        if len(uses) == after + 1:
             raise StoreUnavailable("the connection broke before the answer came")
 
     monkeypatch.setattr(store, "connection", connection)
