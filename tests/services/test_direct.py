@@ -128,7 +128,7 @@ async def test_its_slots_and_threads_bound_it_as_ever(knowing: Hands, spare: Spa
         async with hands.working():
             await settled_by(hands, "slow")
             await settled_by(hands, "plain")
-    assert most == 4
+    assert 1 < most <= 4
 
 
 async def test_a_crash_after_the_claim_is_healed_as_ever(knowing: Hands, spare: Spare) -> None:
