@@ -16,16 +16,19 @@ from typing import Self
 
 from taskengine.config import Config
 from taskengine.errors import ExecutionNotFound
+from taskengine.insight import why
+from taskengine.insight.why import Explanation
 from taskengine.lifecycle.dispatch import Dispatcher, Request
 from taskengine.lifecycle.operate import cancel, redrive
 from taskengine.lifecycle.parts import Parts, close_parts, open_parts
-from taskengine.model.execution import Dispatched, Execution, State
+from taskengine.model.execution import Attempt, Dispatched, Execution, State
 from taskengine.model.job import Call
 from taskengine.model.outcome import seconds_of
 from taskengine.model.payload import JsonValue, encode
 from taskengine.model.registry import Registry
 from taskengine.runtime.clock import SystemClock
-from taskengine.store import executions, stores
+from taskengine.store import executions, logs, stores
+from taskengine.store.logs import Line
 
 _FIRST_LOOK = 0.02
 _LAST_LOOK = 1.0
@@ -128,6 +131,8 @@ class TaskEngine:
         payload: Mapping[str, JsonValue] | None = None,
         *,
         key: str | None = None,
+        delay: float | timedelta = 0.0,
+        run_at: datetime | None = None,
         exclusive_key: str | None = None,
     ) -> list[Dispatched]:
         """One execution for each active store; every key ends in `:<type_num>`, but for an
@@ -135,7 +140,7 @@ class TaskEngine:
         async with self.parts.store.connection() as c:
             active = await stores.active(c)
         requests = [
-            self._request(call, payload, key, each.type_num, None, None, 0.0, exclusive_key)
+            self._request(call, payload, key, each.type_num, None, run_at, delay, exclusive_key)
             for each in active
         ]
         return await self.dispatcher.dispatch_many(requests)
@@ -182,6 +187,22 @@ class TaskEngine:
         if found is None:
             raise ExecutionNotFound(execution_id)
         return found
+
+    async def history(self, execution_id: int) -> list[Attempt]:
+        """What did not succeed and what operators did, oldest first. Raises `ExecutionNotFound`."""
+        await self.get(execution_id)
+        async with self.parts.store.connection() as c:
+            return await executions.attempts(c, execution_id)
+
+    async def logs(self, execution_id: int, limit: int = 1000) -> list[Line]:
+        """The first `limit` lines of its own log, oldest first. Raises `ExecutionNotFound`."""
+        await self.get(execution_id)
+        async with self.parts.store.connection() as c:
+            return await logs.of(c, execution_id, limit)
+
+    async def why(self, execution_id: int) -> Explanation:
+        """Why it has not run, is waiting, ran twice or failed. Raises `ExecutionNotFound`."""
+        return why.explain(await why.read(self.parts, execution_id))
 
     async def wait(self, execution_id: int, timeout: float) -> Execution:
         """Wait until it has ended; `TimeoutError` after so many seconds. For tests and scripts."""

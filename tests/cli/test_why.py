@@ -8,8 +8,15 @@ import pytest
 
 from taskengine.lifecycle.parts import Parts
 from tests.cli.conftest import Cli
-from tests.insight.doctor_ward import Ward
+from tests.insight.doctor_ward import OLD, Ward
 from tests.support.make import FAILED
+
+_FACTS = [
+    *("at", "job", "queue", "store", "attempt", "max_attempts", "orphanings", "interruptions"),
+    *("run_at", "due_in_seconds", "check_at", "worker", "claimed_at", "deadline_at", "finished_at"),
+    *("redis", "before_it", "waiting", "served_first", "per_minute", "eta_seconds", "paused_by"),
+    *("paused_at", "exclusive_key", "key_holder", "able_daemons"),
+]
 
 
 @pytest.fixture
@@ -29,17 +36,31 @@ async def test_a_headline_and_what_happened(ward: Ward, cli: Cli) -> None:
     first, dispatched, failed = result.out.splitlines()
     assert first.startswith(f"{claim.id} work (attempt 2 of 3) is waiting for its retry, due in ")
     assert dispatched.endswith("dispatched, key paystub:7")
-    assert "attempt 1 on hands: failed, to be tried again after" in failed
+    assert "attempt 1 on hands: failed after" in failed
     assert failed.endswith("ValueError: no")
     assert (result.status, result.err) == (0, "")
 
 
 async def test_the_object_is_stable(ward: Ward, cli: Cli) -> None:
-    made = await ward.insert()
-    told = (await cli("why", str(made.id), "--json")).object
-    assert list(told) == ["id", "state", "code", "headline", "also", "steps", "history"]
-    assert (told["id"], told["code"]) == (made.id, "pending.lost")
+    made = await ward.old(run_at=OLD)
+    told = (await cli("why", made, "--json")).object
+    assert list(told) == ["id", "state", "code", "headline", "also", "steps", "history", "facts"]
+    assert (told["id"], told["code"]) == (made, "pending.lost")
+    assert list(told["facts"]) == _FACTS
+    assert (told["facts"]["before_it"], told["facts"]["waiting"]) == (None, 0)
     assert told["steps"] == ["taskengine rebuild-delivery --queue default"]
+
+
+async def test_text_of_users_cannot_steer_the_terminal(ward: Ward, cli: Cli) -> None:
+    sent = await ward.dispatch(key="k\x1b[2J\r\nforged")
+    await ward.running(key="other")
+    nasty = FAILED._replace(error="\x1b]0;owned\x07 password=hunter2\nsecond")
+    await ward.settle(await ward.take_again(sent.execution_id), nasty)
+    for more in ((), ("--json",)):
+        said = (await cli("why", sent.execution_id, *more)).out
+        assert not set(said) & set("\x1b\x07\r")
+        assert "hunter2" not in said
+        assert not [line for line in said.splitlines() if line.startswith("forged")]
 
 
 async def test_an_unknown_one_is_3(ward: Ward, cli: Cli) -> None:

@@ -1,202 +1,35 @@
-"""`why` is right for each situation planted on real stores: its code, its words, the next step."""
+"""`why` is right for each situation of what runs or is over, and for what holds of all of them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from taskengine.client import TaskEngine
+from taskengine.config import Config
 from taskengine.errors import ExecutionNotFound
 from taskengine.insight import why
-from taskengine.insight.why import Explanation
 from taskengine.lifecycle.operate import cancel, redrive
-from taskengine.lifecycle.rebuild import remember
-from taskengine.model.execution import Claim
 from taskengine.model.outcome import Ending, Outcome
-from taskengine.store import executions, queues
+from taskengine.model.registry import Registry
+from taskengine.store import executions, webhooks
+from taskengine.store.webhooks import NewEvent
 from tests.insight.doctor_ward import Ward
+from tests.insight.why_plants import Planted, Situations, check, due, failing, name_of, told
 from tests.support.make import (
+    CANCELLED,
     DISCARDED,
     FAILED,
     INTERRUPTED,
     ORPHANED,
-    SNOOZED,
     SUCCEEDED,
-    a_job,
 )
 
-Plant = Callable[[Ward], Awaitable[int]]
-Case = tuple[str, Plant, str, str]
-CASES: list[Case] = []
-
-
-def case(code: str, words: str, step: str = "") -> Callable[[Plant], Plant]:
-    """A situation: the code it has, what its words hold, and the next step."""
-
-    def add(plant: Plant) -> Plant:
-        CASES.append((code, plant, words, step))
-        return plant
-
-    return add
-
-
-async def told(ward: Ward, execution_id: int) -> Explanation:
-    await ward.beat_on()
-    return why.explain(await why.read(ward.parts, execution_id))
-
-
-async def due(ward: Ward, key: str = "k") -> int:
-    return (await ward.dispatch(key=key)).execution_id
-
-
-async def failing(ward: Ward, outcome: Outcome, **columns: Any) -> Claim:
-    claim = await ward.running(**columns)
-    await ward.deliver(await ward.settle(claim, outcome))
-    return claim
-
-
-# ---- pending -------------------------------------------------------------------------------------
-
-
-@case("pending.next", "is next in line in queue 'default'")
-async def next_in_line(ward: Ward) -> int:
-    return await due(ward)
-
-
-@case("pending.line", "number 3 of 3 in queue 'default'; nothing of that queue has ended")
-async def third(ward: Ward) -> int:
-    for key in ("a", "b"):
-        await due(ward, key)
-    return await due(ward)
-
-
-@case("pending.line", "number 2 of 2 in queue 'default', which moves at")
-async def moving(ward: Ward) -> int:
-    for n in range(10):
-        await ward.settle(await ward.running(key=f"done {n}"))
-    await due(ward, "first")
-    return await due(ward)
-
-
-@case("pending.line", "after 1 in 'high', served first")
-async def behind_a_higher_queue(ward: Ward) -> int:
-    await ward.know(a_job("urgent", queue="high"))
-    await ward.dispatch("urgent")
-    return await due(ward)
-
-
-@case("pending.retry", "is waiting for its retry, due in")
-async def retried(ward: Ward) -> int:
-    return (await failing(ward, FAILED)).id
-
-
-@case("pending.snoozed", "was snoozed (not yet), due in 4 min")
-async def snoozed(ward: Ward) -> int:
-    return (await failing(ward, SNOOZED)).id
-
-
-@case("pending.early", "is not due yet: due in 3 min")
-async def delayed(ward: Ward) -> int:
-    return (await ward.dispatch(delay=239.0)).execution_id
-
-
-@case("pending.paused", "was paused by anna", "taskengine queues resume default")
-async def paused(ward: Ward) -> int:
-    async with ward.parts.store.connection() as c:
-        await queues.pause(c, "default", "anna", "month's end")
-    return await due(ward)
-
-
-@case("pending.unlisted", "waits in queue 'gone', which is not in [engine] queues")
-async def unlisted(ward: Ward) -> int:
-    found = await due(ward)
-    await ward.change(found, queue="gone")
-    return found
-
-
-@case("pending.broken", "its job is skipped: no such queue")
-async def broken(ward: Ward) -> int:
-    await ward.sql("update task_job_definitions set error = 'no such queue'")
-    return await due(ward)
-
-
-@case("pending.no_daemon", "no daemon runs", "taskengine run")
-async def no_daemon(ward: Ward) -> int:
-    await ward.sql("update task_workers set stopped_at = now()")
-    return await due(ward)
-
-
-@case("pending.unpolled", "no running daemon polls queue 'default'")
-async def unpolled(ward: Ward) -> int:
-    await ward.sql("update task_workers set queues = '{high}'")
-    return await due(ward)
-
-
-@case("pending.unknown_job", "knows the job 'work'")
-async def unknown_job(ward: Ward) -> int:
-    await ward.sql("update task_workers set jobs = '{other}'")
-    return await due(ward)
-
-
-@case(
-    "pending.key_held", "waits for its exclusive key 'emp:7', held by execution", "taskengine why"
-)
-async def key_held(ward: Ward) -> int:
-    await ward.dispatch(key="holder", exclusive_key="emp:7")
-    reserved = await ward.reserve()
-    await ward.claim(*(r.id for r in reserved))
-    return (await ward.dispatch(key="waiter", exclusive_key="emp:7")).execution_id
-
-
-@case("pending.key_older", "1 older execution of its exclusive key 'emp:7' before it")
-async def key_older(ward: Ward) -> int:
-    await ward.dispatch(key="older", exclusive_key="emp:7")
-    return (await ward.dispatch(key="waiter", exclusive_key="emp:7")).execution_id
-
-
-@case("pending.key_free", "which is free: pushed within 15 s")
-async def key_free(ward: Ward) -> int:
-    found = (await ward.dispatch(exclusive_key="emp:7")).execution_id
-    await ward.redis("DEL", ward.parts.keys.queue("default"))
-    await ward.change(found, waits_for_key=True)
-    return found
-
-
-@case("pending.lost", "has no message in Redis", "taskengine rebuild-delivery --queue default")
-async def lost(ward: Ward) -> int:
-    return (await ward.insert()).id
-
-
-@case("pending.redis_forgetful", "Redis has lost its memory", "taskengine rebuild-delivery")
-async def forgetful(ward: Ward) -> int:
-    found = await due(ward)
-    await ward.redis("DEL", ward.parts.keys.epoch)
-    return found
-
-
-@case("pending.reserved", "was taken from its queue")
-async def reserved(ward: Ward) -> int:
-    found = await due(ward)
-    await ward.reserve()
-    return found
-
-
-@case("pending.lane", "waits for a place in the quarantine lane: it was orphaned twice")
-async def lane(ward: Ward) -> int:
-    await ward.running(key="other", orphanings=2)
-    found = await due(ward)
-    await ward.change(found, orphanings=2)
-    return found
-
-
-@case("pending.full", "all 1 slots are busy")
-async def full(ward: Ward) -> int:
-    await ward.sql("update task_workers set slots = 1")
-    await ward.running(key="other")
-    return await due(ward)
+SITUATIONS = Situations()
+case = SITUATIONS.case
 
 
 # ---- running -------------------------------------------------------------------------------------
@@ -209,18 +42,32 @@ async def running(ward: Ward) -> int:
     return claim.id
 
 
-@case("running.worker_gone", "which is gone: recovery takes it over")
+@case("running.worker_gone", "which is gone: a daemon that is started takes it over")
 async def worker_dead(ward: Ward) -> int:
     claim = await ward.running()
     await ward.sql("update task_workers set dead_at = now()")
     return claim.id
 
 
-@case("running.over_time", "at its deadline: recovery decides")
+@case("running.worker_silent", "which has been silent for 1 h 0 min", "taskengine run")
+async def worker_silent(ward: Ward) -> int:
+    claim = await ward.running()
+    await ward.sql("update task_workers set last_beat_at = now() - interval '1 h'")
+    return claim.id
+
+
+@case("running.over_time", "at its deadline: its worker settles it as timed out")
 async def over_time(ward: Ward) -> int:
     claim = await ward.running()
     await ward.change(claim.id, deadline_at="sql:now() - interval '1 min'")
     return claim.id
+
+
+@case("running.holds_over_time", "its body does not stop, and hands still holds it")
+async def holds_over_time(ward: Ward) -> int:
+    found = await over_time(ward)
+    await ward.sql("update task_workers set held_over_time = $1", [found])
+    return found
 
 
 @case("running.aborting", "was asked to stop")
@@ -257,23 +104,23 @@ async def discarded(ward: Ward) -> int:
     return (await failing(ward, DISCARDED)).id
 
 
-@case("failed.orphaned", "is quarantined: its worker died or hung 3 times")
+@case("failed.orphaned", "is quarantined: it was lost with its worker 3 times")
 async def killed_thrice(ward: Ward) -> int:
     return (await failing(ward, ORPHANED, orphanings=2)).id
 
 
-@case("failed.interrupted", "is quarantined: shutdowns interrupted it 20 times")
+@case("failed.interrupted", "is quarantined: shutdowns stopped it 20 times")
 async def interrupted(ward: Ward) -> int:
     return (await failing(ward, INTERRUPTED, interruptions=19)).id
 
 
-@case("failed.on_interrupt", "on_interrupt is 'fail'")
+@case("failed.on_interrupt", "on_interrupt says 'fail'")
 async def on_interrupt(ward: Ward) -> int:
     await ward.sql("update task_job_definitions set on_interrupt = 'fail'")
     return (await failing(ward, INTERRUPTED)).id
 
 
-@case("failed.unclaimable", "it could not be claimed")
+@case("failed.unclaimable", "could not be claimed")
 async def unclaimable(ward: Ward) -> int:
     found = await due(ward)
     async with ward.parts.store.connection() as c:
@@ -281,11 +128,36 @@ async def unclaimable(ward: Ward) -> int:
     return found
 
 
-@case("cancelled", "was cancelled by anna before it ran")
+@case("cancelled.running", "was cancelled while it ran", "taskengine executions redrive")
+async def cancelled_while_it_ran(ward: Ward) -> int:
+    claim = await ward.running()
+    await cancel(ward.parts, [claim.id], "anna", "wrong period")
+    await ward.settle(claim, CANCELLED)
+    return claim.id
+
+
+@case("cancelled.pending", "was cancelled by anna before it ran")
 async def cancelled(ward: Ward) -> int:
     found = await due(ward)
     await cancel(ward.parts, [found], "anna", "wrong period")
     return found
+
+
+@case("failed.unverified", "its verify could not tell")
+async def unverified(ward: Ward) -> int:
+    unknown = Outcome(Ending.UNVERIFIED, reason="unverified", error="its verify does not know")
+    return (await failing(ward, unknown)).id
+
+
+@case("failed.unanswered", "its verify gave no answer")
+async def unanswered(ward: Ward) -> int:
+    silent = Outcome(Ending.UNANSWERED, reason="unanswered", error="verify: timed out")
+    return (await failing(ward, silent, interruptions=19)).id
+
+
+@case("succeeded.verified", "its job's verify found")
+async def verified(ward: Ward) -> int:
+    return (await failing(ward, Outcome(Ending.VERIFIED, reason="verified"))).id
 
 
 @case("pending.next", "(attempt 2 of 3) is next in line")
@@ -298,25 +170,15 @@ async def redriven(ward: Ward) -> int:
 # ---- all of them ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("code", "plant", "words", "step"), CASES, ids=[plant.__name__ for _, plant, _, _ in CASES]
-)
-async def test_it_says_why(ward: Ward, code: str, plant: Plant, words: str, step: str) -> None:
-    found = await told(ward, await plant(ward))
-    assert found.code == code, found
-    assert words in found.headline
-    assert step in " ".join(found.steps)
-    assert found.lines
-
-
-def test_there_are_many_situations() -> None:
-    assert len(CASES) >= 30
+@pytest.mark.parametrize("planted", SITUATIONS, ids=name_of)
+async def test_it_says_why(ward: Ward, planted: Planted) -> None:
+    await check(ward, planted)
 
 
 async def test_an_orphaning_is_told_beside_a_success(ward: Ward) -> None:
     found = await told(ward, await succeeded_after_a_death(ward))
     assert [each.code for each in found.also] == ["again.orphaned"]
-    assert "orphaned once" in found.also[0].text
+    assert "lost with its worker once, and was begun again" in found.also[0].text
     assert [line.text.split(":")[0] for line in found.lines] == [
         "dispatched",
         "attempt 1 on hands",
@@ -330,16 +192,53 @@ async def test_an_unknown_execution_is_not_found(ward: Ward) -> None:
 
 
 async def test_the_same_facts_give_the_same_words(ward: Ward) -> None:
-    facts = await why.read(ward.parts, await retried(ward))
+    facts = await why.read(ward.parts, (await failing(ward, FAILED)).id)
     assert why.explain(facts) == why.explain(replace(facts))
-    json.dumps([facts.row.job, why.explain(facts).headline])
 
 
-async def test_a_verify_that_could_not_tell_is_told(ward: Ward) -> None:
-    claim = await ward.running()
-    unverified = Outcome(Ending.UNVERIFIED, reason="unverified", error="its verify does not know")
-    await ward.settle(claim, unverified)
-    found = await told(ward, claim.id)
-    assert found.code == "failed.unverified"
-    assert "could not tell" in found.headline
-    await remember(ward.parts)
+async def test_a_webhooks_execution_names_its_event(ward: Ward) -> None:
+    new = NewEvent("everee", "evt_1", "payment.paid", "received", b"{}", b"x", "{}", None, None)
+    async with ward.parts.store.connection() as c:
+        event = await webhooks.insert(c, new)
+    sent = await ward.dispatch(key=f"webhook:{event}", subject=f"webhook:{event}")
+    line = (await told(ward, sent.execution_id)).lines[0].text
+    assert "for the webhook event evt_1 (payment.paid) of everee" in line
+
+
+@pytest.mark.parametrize("subject", ["webhook:", "webhook:x", "webhook:0", "webhook:" + "9" * 40])
+async def test_a_subject_that_only_looks_like_an_event_is_none(ward: Ward, subject: str) -> None:
+    sent = await ward.dispatch(subject=subject)
+    assert (await told(ward, sent.execution_id)).lines[0].text == "dispatched"
+
+
+async def test_only_the_last_of_a_long_history_is_read(ward: Ward) -> None:
+    found = await due(ward)
+    await ward.sql(
+        "insert into task_attempts (execution_id, attempt, fence, move, reason, by)"
+        " select $1, 1, 1, 'snoozed', 'n ' || n, 'hands' from generate_series(1, 200) n",
+        found,
+    )
+    lines = (await told(ward, found)).lines
+    assert len(lines) == 52
+    assert lines[1].text.startswith("150 older lines are left out")
+    assert lines[-1].text.endswith("n 200")
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"enabled": False}, "pending.redis_off"),
+        ({"url": SecretStr("redis://127.0.0.1:1/0")}, "pending.redis_away"),
+    ],
+)
+async def test_without_redis_it_says_so(
+    ward: Ward, config: Config, settings: dict[str, Any], code: str
+) -> None:
+    found = await due(ward)
+    await ward.beat_on()
+    redis = config.redis.model_copy(update=settings)
+    without = config.model_copy(update={"redis": redis})
+    async with TaskEngine(without, Registry()) as engine:
+        told = await engine.why(found)
+    assert told.code == code
+    assert "straight from Postgres" in told.headline

@@ -15,7 +15,5 @@ def why(execution_id: Id, config: Config = None, as_json: Json = False) -> None:
     """
     from taskengine.cli import why_view
     from taskengine.cli.session import ask
-    from taskengine.insight import why as insight
 
-    facts = ask(config, lambda engine: insight.read(engine.parts, execution_id))
-    why_view.show(insight.explain(facts), facts.at, as_json=as_json)
+    why_view.show(ask(config, lambda engine: engine.why(execution_id)), as_json=as_json)

@@ -212,7 +212,9 @@ async def list_(
     limit: int = 50,
 ) -> list[Execution]:
     """The newest first."""
-    records = await c.fetch(sql("executions/list"), state, job, queue, type_num, before, limit)
+    unwell = state in (State.FAILED, State.CANCELLED)
+    statement = sql("executions/list_unwell") if unwell else sql("executions/list")
+    records = await c.fetch(statement, state, job, queue, type_num, before, limit)
     return [_execution(r.values()) for r in records]
 
 

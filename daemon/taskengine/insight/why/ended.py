@@ -1,24 +1,31 @@
-"""How an execution ended, and why it was begun more than once."""
+"""How an execution ended, and why nobody tries it again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taskengine.insight.why.begun import begun
 from taskengine.insight.why.facts import Facts, Verdict
+from taskengine.insight.why.history import error_of
 from taskengine.insight.words import brief, clock, span, times
 from taskengine.model.execution import Attempt
+
+_MANY = 1 << 31
 
 
 def ended(facts: Facts) -> list[Verdict]:
     """Its end first."""
     end = {"succeeded": _succeeded, "failed": _failed}.get(facts.row.state, _cancelled)(facts)
-    return [end, *_again(facts), *_emptied(facts)]
+    return [end, *_result(facts), *begun(facts), *_emptied(facts)]
 
 
 def _succeeded(facts: Facts) -> Verdict:
     row = facts.row
     if facts.last is not None and facts.last.move == "verified":
-        return Verdict("succeeded.verified", "succeeded: its verify found it done already")
+        return Verdict(
+            "succeeded.verified",
+            f"succeeded{_when(facts)}: its job's verify found that it had been done already",
+        )
     took = ""
     if row.finished_at and row.claimed_at:
         took = f" after {span((row.finished_at - row.claimed_at).total_seconds())}"
@@ -27,72 +34,103 @@ def _succeeded(facts: Facts) -> Verdict:
 
 def _failed(facts: Facts) -> Verdict:
     row, last = facts.row, facts.last
-    steps = (f"taskengine executions show {row.id}", f"taskengine executions redrive {row.id}")
     code, text = _reason(facts, last) if last is not None else ("failed", "failed")
-    error = f": {brief(row.last_error)}" if row.last_error else ""
-    return Verdict(code, f"{text}{_when(facts)}{error}", steps)
+    error = error_of(last) if last is not None else brief(row.last_error)
+    said = f": {error}" if error else ""
+    steps = (f"taskengine executions show {row.id}", *_again(facts))
+    return Verdict(code, f"{text}{_when(facts)}{said}", steps)
 
 
 def _reason(facts: Facts, last: Attempt) -> tuple[str, str]:
-    """Why nobody tries it again."""
     row = facts.row
     if last.reason == "unverified":
-        return "failed.unverified", "is quarantined: its verify could not tell whether it was done"
-    if last.move == "discarded":
-        return "failed.discarded", "failed for good: its body said not to try again"
-    if last.move == "unclaimable":
-        return "failed.unclaimable", "failed: it could not be claimed"
-    if last.move == "orphaned" and row.orphanings >= (row.max_orphanings or 1 << 31):
         return (
-            "failed.orphaned",
-            f"is quarantined: its worker died or hung {times(row.orphanings)} while it ran",
+            "failed.unverified",
+            "is quarantined, for a person to find out whether it was done: its verify could not tell",
         )
-    if last.move == "interrupted" and row.interruptions >= (row.max_interruptions or 1 << 31):
+    if last.reason == "unanswered":
+        often = times(row.interruptions)
+        return (
+            "failed.unanswered",
+            f"is quarantined: its verify gave no answer, it was stopped or put off {often}",
+        )
+    match last.move:
+        case "discarded":
+            return "failed.discarded", "failed for good: its body said not to try again"
+        case "unclaimable":
+            return "failed.unclaimable", "failed: its row could not be claimed"
+        case "orphaned" | "interrupted":
+            return _cut_short(facts, last.move)
+        case _:
+            return "failed.exhausted", f"failed: {_used_up(facts)}"
+
+
+def _cut_short(facts: Facts, move: str) -> tuple[str, str]:
+    row = facts.row
+    if move == "interrupted" and row.interruptions >= (row.max_interruptions or _MANY):
         return (
             "failed.interrupted",
-            f"is quarantined: shutdowns interrupted it {times(row.interruptions)}",
+            f"is quarantined: shutdowns stopped it {times(row.interruptions)}",
         )
-    if last.move in ("orphaned", "interrupted") and row.on_interrupt == "fail":
-        return "failed.on_interrupt", f"failed: it was {last.move}, and on_interrupt is 'fail'"
-    return "failed.exhausted", "failed, and its attempts are used up"
+    if move == "orphaned" and row.orphanings >= (row.max_orphanings or _MANY):
+        often = times(row.orphanings)
+        return (
+            "failed.orphaned",
+            f"is quarantined: it was lost with its worker {often}, and may be what kills them",
+        )
+    if row.on_interrupt == "fail":
+        how = "lost with its worker" if move == "orphaned" else "stopped by a shutdown"
+        return (
+            "failed.on_interrupt",
+            f"failed: it was {how} while it ran, and its job's on_interrupt says 'fail'",
+        )
+    return "failed.exhausted", f"failed: it was lost with its worker, and {_used_up(facts)}"
+
+
+def _used_up(facts: Facts) -> str:
+    most = facts.row.max_attempts
+    return "its attempts are used up" if most is None or most > 1 else "its job allows no retry"
 
 
 def _cancelled(facts: Facts) -> Verdict:
-    row, last = facts.row, facts.last
-    steps = (f"taskengine executions redrive {row.id}",)
-    if last is None:
-        return Verdict("cancelled", f"was cancelled{_when(facts)}", steps)
-    how = "while it ran" if last.started_at is not None else "before it ran"
-    by = f" by {last.by}" if last.started_at is None else ""
+    last, asked = facts.last, facts.row.abort_requested_at
+    if last is None or last.move != "cancelled":
+        return Verdict("cancelled", f"was cancelled{_when(facts)}", _again(facts))
+    if last.started_at is None:
+        why = f": {brief(last.reason)}" if last.reason else ""
+        return Verdict(
+            "cancelled.pending",
+            f"was cancelled by {last.by} before it ran{_when(facts)}{why}",
+            _again(facts),
+        )
+    since = f", as it was asked to at {clock(asked, facts.at)}" if asked is not None else ""
     return Verdict(
-        "cancelled", f"was cancelled{by} {how}{_when(facts)}: {brief(last.reason)}", steps
+        "cancelled.running", f"was cancelled while it ran{_when(facts)}{since}", _again(facts)
     )
 
 
-def _again(facts: Facts) -> Iterator[Verdict]:
-    """Whether its body may have been begun more than once for one attempt's worth of work."""
+def _again(facts: Facts) -> tuple[str, ...]:
+    """What retention has emptied cannot run again."""
     row = facts.row
-    for move, why in (("orphaned", "its worker died or hung"), ("interrupted", "a shutdown")):
-        if count := facts.moves.get(move, 0):
-            yield Verdict(
-                f"again.{move}",
-                f"was begun again after it was {move} {times(count)} ({why}): what it does outside"
-                " the database may have been done more than once",
-            )
-    if row.result_error is not None:
+    return () if row.emptied_at is not None else (f"taskengine executions redrive {row.id}",)
+
+
+def _result(facts: Facts) -> Iterator[Verdict]:
+    if facts.row.result_error is not None:
+        error = brief(facts.row.result_error)
         yield Verdict(
-            "result_not_stored", f"its result could not be stored: {brief(row.result_error)}"
+            "result_not_stored", f"has no result: what it returned could not be stored: {error}"
         )
 
 
 def _emptied(facts: Facts) -> Iterator[Verdict]:
     if facts.row.emptied_at is not None:
+        at = clock(facts.row.emptied_at, facts.at)
         yield Verdict(
-            "emptied",
-            f"was emptied by retention {clock(facts.row.emptied_at, facts.at)}: only its key is kept",
+            "emptied", f"was emptied by retention at {at}: its key is kept, it cannot run again"
         )
 
 
 def _when(facts: Facts) -> str:
     finished = facts.row.finished_at
-    return f", at {clock(finished, facts.at)}" if finished is not None else ""
+    return f" at {clock(finished, facts.at)}" if finished is not None else ""

@@ -14,7 +14,8 @@ from taskengine.insight.why.running import running
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`code`: stable, for machines. `also`: what else is in its way, or worth knowing."""
+    """`code`: stable, for machines. `also`: what else is in its way, or worth knowing; `steps`: what
+    to type; `lines`: what happened; `facts`: what all of it was made from."""
 
     execution_id: int
     state: str
@@ -23,6 +24,7 @@ class Explanation:
     also: Sequence[Verdict]
     steps: Sequence[str]
     lines: Sequence[Line]
+    facts: Facts
 
 
 def explain(facts: Facts) -> Explanation:
@@ -39,11 +41,13 @@ def explain(facts: Facts) -> Explanation:
         also=rest,
         steps=tuple(steps),
         lines=history(facts),
+        facts=facts,
     )
 
 
 def _name(facts: Facts) -> str:
     row = facts.row
     store = f" for store {row.store}" if row.store is not None else ""
-    attempts = f" of {max(1, row.max_attempts)}" if row.max_attempts is not None else ""
+    most = max(1, row.max_attempts) if row.max_attempts is not None else 0
+    attempts = f" of {most}" if row.attempt <= most else ""  # a redrive goes on counting
     return f"{row.id} {row.job}{store} (attempt {row.attempt}{attempts})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from taskengine.broker.queue import Place
@@ -51,14 +51,15 @@ class Settings:
 
     queues: Sequence[str]
     lease: float
+    check_after: float
     sweep: float
     reserve_grace: float
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`history`: its last lines; `moves`: how often each move is in all of it; `ahead`: what waits in
-    the queues that are served first. What is only asked for pending ones is None elsewhere."""
+    """`history`: its last lines; `moves`: how often each move is in all of it. `place`, `pace` and
+    `key` are asked for pending ones only."""
 
     row: Row
     history: Sequence[Attempt]
@@ -73,6 +74,23 @@ class Facts:
     @property
     def at(self) -> datetime:
         return self.row.at
+
+    @property
+    def is_due(self) -> bool:
+        return self.row.run_at <= self.at
+
+    @property
+    def pending_since(self) -> datetime:
+        """When it became pending, or due, whichever was later."""
+        ended = self.last.ended_at if self.last is not None else self.row.created_at
+        return max(self.row.created_at, ended, self.row.run_at)
+
+    @property
+    def taken_at(self) -> datetime | None:
+        """When recovery takes it from a worker that could not settle it."""
+        if self.row.deadline_at is None or self.row.timeout is None:
+            return None
+        return self.row.deadline_at + timedelta(seconds=self.row.timeout)
 
     @property
     def last(self) -> Attempt | None:

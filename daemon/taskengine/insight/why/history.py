@@ -10,6 +10,14 @@ from taskengine.insight.why.facts import Facts
 from taskengine.insight.words import brief, clock, span
 from taskengine.model.execution import Attempt
 
+_CODES = {
+    "worker_died": "its worker died",
+    "over_time": "far past its deadline, and its worker could not settle it",
+    "lost_claim": "its worker did not hold it",
+    "Orphaned(worker_died)": "its worker died",
+    "Orphaned(over_time)": "far past its deadline, and its worker could not settle it",
+}
+
 
 class Line(NamedTuple):
     """A moment and what happened then."""
@@ -25,46 +33,95 @@ def history(facts: Facts) -> list[Line]:
     return lines + list(_present(facts))
 
 
+def error_of(each: Attempt) -> str:
+    """What went wrong in it, else why it happened; the engine's own codes as words."""
+    said = brief(each.error) or brief(each.reason)
+    return _CODES.get(said, said)
+
+
 def _origin(facts: Facts) -> str:
     row = facts.row
-    key = f", key {row.key}" if not row.key_is_drawn or row.scheduled_for else ""
+    key = "" if row.key_is_drawn and row.scheduled_for is None else f", key {brief(row.key)}"
     if row.scheduled_for is not None:
         return f"dispatched by the scheduler for {clock(row.scheduled_for, facts.at)}{key}"
     if row.event_source is not None:
-        return (
-            f"dispatched for the event {row.event_id} ({row.event_type}) of {row.event_source}{key}"
-        )
+        return f"dispatched {_event(facts)}{key}"
+    if row.key.startswith("notice:"):
+        return f"dispatched by the engine, to tell of failures{key}"
     return f"dispatched{key}"
+
+
+def _event(facts: Facts) -> str:
+    row = facts.row
+    kind = f" ({brief(row.event_type)})" if row.event_type else ""
+    event = f"webhook event {brief(row.event_id)}{kind} of {row.event_source}"
+    if row.key.startswith("webhook-recovery:"):
+        return f"by the reconciler for the stranded {event}"
+    if row.key.startswith("webhook-manual:"):
+        return f"by an operator for the {event}"
+    return f"for the {event}"
 
 
 def _left_out(facts: Facts) -> Iterator[Line]:
     more = sum(facts.moves.values()) - len(facts.history)
     if more > 0 and facts.history:
-        yield Line(facts.history[0].ended_at, f"… {more} older lines are left out")
+        yield Line(
+            facts.history[0].ended_at,
+            f"{more} older lines are left out: `taskengine executions show {facts.row.id}`",
+        )
 
 
 def _move(each: Attempt) -> str:
     """`attempt 1 on host-a/4242: failed after 1.2 s: SMTPServerDisconnected`."""
     if each.move == "redriven":
-        return f"redriven by {each.by}"
+        return f"run again by {each.by}"
     if each.move == "cancelled" and each.started_at is None:
-        return f"cancelled by {each.by}: {brief(each.reason)}"
+        why = f": {brief(each.reason)}" if each.reason else ""
+        return f"cancelled by {each.by} before it ran{why}"
+    if each.move == "unclaimable":
+        return f"not to be claimed by {each.by}: {error_of(each)}"
     where = f" on {each.worker}" if each.worker else ""
-    took = (
-        f" after {span((each.ended_at - each.started_at).total_seconds())}"
-        if each.started_at
-        else ""
-    )
-    word = "failed, to be tried again" if each.move == "retried" else each.move
-    reason = brief(each.error) or brief(each.reason)
-    said = f": {reason}" if reason and reason != each.move else ""
-    return f"attempt {each.attempt}{where}: {word}{took}{said}"
+    return f"attempt {each.attempt}{where}: {_outcome(each)}"
+
+
+def _outcome(each: Attempt) -> str:
+    took = ""
+    if each.started_at is not None:
+        took = f" after {span((each.ended_at - each.started_at).total_seconds())}"
+    said = error_of(each)
+    why = f": {said}" if said and said != each.move else ""
+    match each.move:
+        case "retried" | "failed" if each.reason in ("unverified", "unanswered"):
+            return f"not run{why}"
+        case "retried":
+            return f"failed{took}{why}"
+        case "discarded":
+            return f"failed for good{took}{why}"
+        case "released":
+            return f"given back, its body not begun{why}"
+        case "interrupted":
+            return f"stopped in its body{took}{why}"
+        case "orphaned":
+            return f"lost{took}{why}, found by {each.by}"
+        case "cancelled":
+            return f"cancelled{took}"
+        case "verified":
+            return "not run again: its verify found that it had been done"
+        case _:
+            return f"{each.move}{took}{why}"
 
 
 def _present(facts: Facts) -> Iterator[Line]:
     row = facts.row
+    where = f" on {row.worker}" if row.worker else ""
+    verified = facts.last is not None and facts.last.move == "verified"
     if row.state == "running" and row.claimed_at is not None:
-        yield Line(row.claimed_at, f"attempt {row.attempt} on {row.worker}: claimed, and running")
-    if row.state == "succeeded" and row.finished_at is not None:
-        where = f" on {row.worker}" if row.worker else ""
-        yield Line(row.finished_at, f"attempt {row.attempt}{where}: succeeded")
+        since = span(facts.ago(row.claimed_at))
+        yield Line(row.claimed_at, f"attempt {row.attempt}{where}: running for {since}")
+    if row.state == "succeeded" and row.finished_at is not None and not verified:
+        took = (
+            f" after {span((row.finished_at - row.claimed_at).total_seconds())}"
+            if row.claimed_at
+            else ""
+        )
+        yield Line(row.finished_at, f"attempt {row.attempt}{where}: succeeded{took}")

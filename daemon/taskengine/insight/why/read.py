@@ -103,6 +103,7 @@ def _settings(parts: Parts) -> Settings:
     return Settings(
         queues=config.engine.queues,
         lease=config.heartbeat.lease,
+        check_after=config.recovery.check_after,
         sweep=config.recovery.delivery_sweep,
         reserve_grace=config.recovery.reserve_grace,
     )

@@ -1,0 +1,162 @@
+"""What is said of an execution that runs or is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.insight.why_facts import (
+    CANCELLED,
+    FAILED,
+    OVER,
+    RUNS,
+    Case,
+    ago,
+    attempt,
+    check,
+    told_by,
+)
+
+CASES: list[Case] = [
+    # ---- running ----
+    (
+        "running",
+        {**RUNS, "progress": 40, "progress_message": "day 2 of 5"},
+        {},
+        'is running on host-a/1 for 12 s, its deadline in 4 min 48 s, progress 40 % "day 2 of 5".',
+    ),
+    (
+        "running.worker_gone",
+        {**RUNS, "worker_dead_at": ago(1)},
+        {},
+        "was left behind by host-a/1, which is gone: recovery takes it over within 3 s.",
+    ),
+    (
+        "running.worker_gone",
+        {**RUNS, "worker_stopped_at": ago(1)},
+        {"daemons": []},
+        "which is gone: a daemon that is started takes it over.",
+    ),
+    (
+        "running.worker_silent",
+        {**RUNS, "worker_beat_at": ago(40)},
+        {},
+        (
+            "runs on host-a/1, which has been silent for 40 s: a daemon that sees it silent for a whole"
+            " 12 s declares it dead and takes its work over."
+        ),
+    ),
+    (
+        "running.aborting",
+        {**RUNS, "abort_requested_at": ago(3)},
+        {},
+        "was asked to stop 3.0 s ago and still runs: it ends as cancelled",
+    ),
+    (
+        "running.over_time",
+        {**RUNS, "deadline_at": ago(48)},
+        {},
+        (
+            "should have ended 48 s ago, at its deadline: its worker settles it as timed out; where that"
+            " fails, recovery takes it at 10:07:00Z."
+        ),
+    ),
+    (
+        "running.holds_over_time",
+        {**RUNS, "deadline_at": ago(48), "worker_holds_over_time": True},
+        {},
+        "its body does not stop, and host-a/1 still holds it.",
+    ),
+    # ---- over ----
+    (
+        "succeeded",
+        {**OVER, "state": "succeeded"},
+        {},
+        "succeeded at attempt 1 after 7.0 s at 10:02:43Z.",
+    ),
+    (
+        "succeeded.verified",
+        {**OVER, "state": "succeeded"},
+        told_by(attempt("verified", "verified")),
+        "succeeded at 10:02:43Z: its job's verify found that it had been done already.",
+    ),
+    (
+        "failed.exhausted",
+        {**FAILED, "attempt": 5},
+        told_by(attempt("failed", "failed", "ValueError: no\nsecond line")),
+        "failed: its attempts are used up at 10:02:43Z: ValueError: no.",
+    ),
+    (
+        "failed.exhausted",
+        {**FAILED, "max_attempts": 0},
+        told_by(attempt("failed", "failed", "no")),
+        "failed: its job allows no retry at",
+    ),
+    (
+        "failed.exhausted",
+        {**FAILED, "orphanings": 1},
+        told_by(attempt("orphaned", "worker_died", "Orphaned(worker_died)")),
+        (
+            "failed: it was lost with its worker, and its attempts are used up at 10:02:43Z: its worker"
+            " died."
+        ),
+    ),
+    (
+        "failed.discarded",
+        FAILED,
+        told_by(attempt("discarded", "discarded", "no such employee")),
+        "failed for good: its body said not to try again at 10:02:43Z: no such employee.",
+    ),
+    (
+        "failed.unclaimable",
+        FAILED,
+        told_by(attempt("unclaimable", "data error", "cannot be claimed: odd", started_at=None)),
+        "its row could not be claimed at 10:02:43Z: cannot be claimed: odd.",
+    ),
+    (
+        "failed.orphaned",
+        {**FAILED, "orphanings": 3},
+        told_by(attempt("orphaned", "worker_died")),
+        "is quarantined: it was lost with its worker 3 times, and may be what kills them",
+    ),
+    (
+        "failed.interrupted",
+        {**FAILED, "interruptions": 20},
+        told_by(attempt("interrupted", "shutdown")),
+        "is quarantined: shutdowns stopped it 20 times",
+    ),
+    (
+        "failed.on_interrupt",
+        {**FAILED, "on_interrupt": "fail"},
+        told_by(attempt("orphaned", "worker_died")),
+        "it was lost with its worker while it ran, and its job's on_interrupt says 'fail'",
+    ),
+    (
+        "failed.unverified",
+        FAILED,
+        told_by(attempt("failed", "unverified", "no answer")),
+        "is quarantined, for a person to find out whether it was done: its verify could not tell",
+    ),
+    (
+        "failed.unanswered",
+        {**FAILED, "interruptions": 20},
+        told_by(attempt("failed", "unanswered", "verify: timed out")),
+        "its verify gave no answer, it was stopped or put off 20 times at 10:02:43Z: verify: timed",
+    ),
+    (
+        "cancelled.pending",
+        CANCELLED,
+        told_by(attempt("cancelled", "wrong period", by="cli:anna@x", started_at=None)),
+        "was cancelled by cli:anna@x before it ran at 10:02:43Z: wrong period.",
+    ),
+    (
+        "cancelled.running",
+        {**CANCELLED, "abort_requested_at": ago(8)},
+        told_by(attempt("cancelled", "asked to abort")),
+        "was cancelled while it ran at 10:02:43Z, as it was asked to at 10:02:40Z.",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_situation_has_its_words(case: Case) -> None:
+    check(case)
