@@ -32,6 +32,7 @@ _NOT_NOW = (
     "NOREPLICAS",
     "CLUSTERDOWN",
     "NOPERM",
+    "ACL failure in script",  # the same, as a script of ours is told it
     "BUSY",
     "WRONGTYPE",  # somebody has written over a key of ours: the rows are safe, the queue is not
 )
