@@ -52,6 +52,7 @@ async def was_paid(ctx: JobContext, employee_id: int) -> Verdict:
 
 
 async def test_it_is_a_function_like_any_other() -> None:
+    bank.__init__()  # type: ignore[misc]
     assert await was_paid(JobContext.for_tests(), 7) is Verdict.NOT_DONE
 
 

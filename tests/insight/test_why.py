@@ -12,6 +12,7 @@ from taskengine.client import TaskEngine
 from taskengine.config import Config
 from taskengine.errors import ExecutionNotFound
 from taskengine.insight import why
+from taskengine.insight.why import Explanation
 from taskengine.lifecycle.operate import cancel, redrive
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.registry import Registry
@@ -29,6 +30,7 @@ from tests.support.make import (
 )
 
 SITUATIONS = Situations()
+OFF: dict[str, Any] = {"enabled": False}
 case = SITUATIONS.case
 
 
@@ -143,6 +145,13 @@ async def cancelled(ward: Ward) -> int:
     return found
 
 
+@case("cancelled.pending", "was cancelled by anna while it waited to run again")
+async def cancelled_between_attempts(ward: Ward) -> int:
+    claim = await failing(ward, FAILED)
+    await cancel(ward.parts, [claim.id], "anna", "wrong period")
+    return claim.id
+
+
 @case("failed.unverified", "its verify could not tell")
 async def unverified(ward: Ward) -> int:
     unknown = Outcome(Ending.UNVERIFIED, reason="unverified", error="its verify does not know")
@@ -227,18 +236,35 @@ async def test_only_the_last_of_a_long_history_is_read(ward: Ward) -> None:
 @pytest.mark.parametrize(
     ("settings", "code"),
     [
-        ({"enabled": False}, "pending.redis_off"),
+        (OFF, "pending.redis_off"),
         ({"url": SecretStr("redis://127.0.0.1:1/0")}, "pending.redis_away"),
     ],
 )
 async def test_without_redis_it_says_so(
     ward: Ward, config: Config, settings: dict[str, Any], code: str
 ) -> None:
+    await due(ward, "first")
     found = await due(ward)
     await ward.beat_on()
+    told = await _without_redis(config, found, settings)
+    assert told.code == code
+    assert "straight from Postgres, the oldest first: number 2 of 2 in queue" in told.headline
+
+
+async def test_without_redis_a_slot_or_a_place_in_a_lane_is_waited_for_all_the_same(
+    ward: Ward, config: Config
+) -> None:
+    found = await due(ward)
+    await ward.running(key="other", orphanings=2)
+    await ward.beat_on()
+    await ward.sql("update task_workers set slots = 1")
+    assert (await _without_redis(config, found, OFF)).code == "pending.full"
+    await ward.change(found, orphanings=2)
+    assert (await _without_redis(config, found, OFF)).code == "pending.lane"
+
+
+async def _without_redis(config: Config, found: int, settings: dict[str, Any]) -> Explanation:
     redis = config.redis.model_copy(update=settings)
     without = config.model_copy(update={"redis": redis})
     async with TaskEngine(without, Registry()) as engine:
-        told = await engine.why(found)
-    assert told.code == code
-    assert "straight from Postgres" in told.headline
+        return await engine.why(found)

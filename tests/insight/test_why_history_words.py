@@ -129,8 +129,12 @@ def test_where_it_came_from(row: Mapping[str, Any], line: str) -> None:
         ),
         (attempt("cancelled", "asked to abort"), "attempt 1 on host-a/1: cancelled after 7.0 s"),
         (
-            attempt("cancelled", "wrong", by="anna", started_at=None),
+            attempt("cancelled", "wrong", by="anna", fence=0, started_at=None),
             "cancelled by anna before it ran: wrong",
+        ),
+        (
+            attempt("cancelled", "wrong", by="anna", fence=1, started_at=None),
+            "cancelled by anna while it waited to run again: wrong",
         ),
         (attempt("redriven", "operator", by="anna", started_at=None), "run again by anna"),
         (
@@ -164,6 +168,11 @@ def test_a_long_error_is_one_bounded_line_without_secrets() -> None:
     assert all(len(text) < 600 for text in (told.headline, *(each.text for each in told.lines)))
     assert "hunter2" not in str((told.headline, told.lines))
     assert "second" not in told.headline
+
+
+def test_a_stores_execution_names_its_store() -> None:
+    told = explain(made({"store": "0123"}, {}))
+    assert told.headline.startswith("4711 send-paystub for store 0123 (attempt 1 of 5) is")
 
 
 def test_an_attempt_beyond_the_allowed_ones_is_not_of_them() -> None:

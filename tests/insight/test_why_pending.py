@@ -9,6 +9,7 @@ from tests.insight.doctor_ward import OLD, Ward
 from tests.insight.why_plants import Planted, Situations, check, due, failing, name_of, told
 from tests.support.make import (
     FAILED,
+    ORPHANED,
     SNOOZED,
     a_job,
 )
@@ -155,6 +156,31 @@ async def forgetful(ward: Ward) -> int:
     return found
 
 
+@case("pending.redis_strange", "holds a string in Redis", "taskengine rebuild-delivery --queue")
+async def strange(ward: Ward) -> int:
+    found = await due(ward)
+    key = ward.parts.keys.queue("default")
+    await ward.redis("DEL", key)
+    await ward.redis("SET", key, "x")
+    return found
+
+
+@case("pending.next", "is next in line")
+async def another_queue_is_strange(ward: Ward) -> int:
+    await ward.redis("SET", ward.parts.keys.queue("high"), "x")
+    return await due(ward)
+
+
+@case("pending.next", "is next in line")
+async def behind_a_paused_queue(ward: Ward) -> int:
+    await behind_a_higher_queue(ward)
+    async with ward.parts.store.connection() as c:
+        await queues.pause(c, "high", "anna", None)
+    await ward.sql("delete from task_executions where job = 'work'")
+    await ward.redis("DEL", ward.parts.keys.queue("default"))
+    return await due(ward, "again")
+
+
 @case("pending.reserved", "was taken from its queue")
 async def reserved(ward: Ward) -> int:
     found = await due(ward)
@@ -180,6 +206,16 @@ async def full(ward: Ward) -> int:
 @pytest.mark.parametrize("planted", SITUATIONS, ids=name_of)
 async def test_it_says_why(ward: Ward, planted: Planted) -> None:
     await check(ward, planted)
+
+
+async def test_what_was_cut_short_is_to_be_verified_first(ward: Ward) -> None:
+    await ward.beat_on()
+    await ward.sql("update task_job_definitions set on_interrupt = 'verify'")
+    claim = await ward.running()
+    await ward.deliver(await ward.settle(claim, ORPHANED))
+    found = await told(ward, claim.id)
+    assert found.code == "pending.next"
+    assert [each.code for each in found.also] == ["verify_first", "again.orphaned"]
 
 
 async def test_what_is_broken_or_disabled_is_told_beside_its_place_in_line(ward: Ward) -> None:

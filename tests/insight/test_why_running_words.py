@@ -145,8 +145,14 @@ CASES: list[Case] = [
     (
         "cancelled.pending",
         CANCELLED,
-        told_by(attempt("cancelled", "wrong period", by="cli:anna@x", started_at=None)),
+        told_by(attempt("cancelled", "wrong period", by="cli:anna@x", fence=0, started_at=None)),
         "was cancelled by cli:anna@x before it ran at 10:02:43Z: wrong period.",
+    ),
+    (
+        "cancelled.pending",
+        CANCELLED,
+        told_by(attempt("cancelled", "wrong period", by="cli:anna@x", started_at=None)),
+        "was cancelled by cli:anna@x while it waited to run again at 10:02:43Z: wrong period.",
     ),
     (
         "cancelled.running",

@@ -7,12 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from taskengine.broker.queue import Depth
-from taskengine.insight.redis_state import GOOD, RedisState
 from taskengine.store.why import Pace
-from tests.insight.why_facts import DAEMON, LATER, LINE, NOW, Case, ago, attempt, check, told_by
+from tests.insight.why_facts import (
+    DAEMON,
+    LATER,
+    LINE,
+    NOW,
+    URGENT_TOO,
+    Case,
+    ago,
+    attempt,
+    check,
+    told_by,
+)
 
-DEPTHS = {"urgent": Depth(4, 0, 0), "payroll": Depth(210, 0, 0)}
 CASES: list[Case] = [
     # ---- pending: its time, its queue, its daemons ----
     ("pending.next", {}, {}, "is next in line in queue 'payroll'."),
@@ -35,8 +43,14 @@ CASES: list[Case] = [
     (
         "pending.line",
         {},
-        {"redis": RedisState(GOOD, depths=DEPTHS)},
+        {"redis": URGENT_TOO},
         "number 1 of 1 in queue 'payroll', after 4 in 'urgent', served first; nothing of",
+    ),
+    (
+        "pending.next",
+        {},
+        {"redis": URGENT_TOO, "paused": ["urgent"]},
+        "is next in line in queue 'payroll'.",
     ),
     (
         "pending.retry",

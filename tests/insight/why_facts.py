@@ -12,12 +12,18 @@ from taskengine.insight.redis_state import GOOD, RedisState
 from taskengine.insight.why import Facts, explain
 from taskengine.insight.why.facts import Daemon, Settings
 from taskengine.model.execution import Attempt
-from taskengine.store.why import Load, Pace, Row
+from taskengine.store.why import Line, Load, Pace, Row
 
 Case = tuple[str, Mapping[str, Any], Mapping[str, Any], str]
 """A code; what is otherwise in the row, and in the facts; what the headline holds."""
 
 NOW = datetime(2026, 11, 2, 10, 2, 48, tzinfo=UTC)
+
+
+def direct(memory: str, older: int = 13, urgent: int = 0, **more: Any) -> dict[str, Any]:
+    """Claims go straight to Postgres, which has this line."""
+    lines = {"urgent": Line(urgent, urgent), "payroll": Line(210, older)}
+    return {"redis": RedisState(memory), "place": None, "lines": lines, **more}
 
 
 def ago(seconds: float) -> datetime:
@@ -60,11 +66,12 @@ FACTS = Facts(
     history=[],
     moves={},
     daemons=[DAEMON],
-    settings=Settings(["urgent", "payroll"], 12.0, 15.0, 15.0, 10.0),
+    settings=Settings(["urgent", "payroll"], 12.0, 15.0, 15.0, 60.0, 10.0),
     redis=RedisState(GOOD, depths={"urgent": Depth(0, 0, 0), "payroll": Depth(1, 0, 0)}),
     place=Place(0, 1, None, None),
     pace=Pace(0, 300.0),
 )
+URGENT_TOO = RedisState(GOOD, depths={"urgent": Depth(4, 0, 0), "payroll": Depth(210, 0, 0)})
 LINE = {"place": Place(13, 210, None, None)}
 NOWHERE = {"place": Place(None, 3, None, None)}
 RAN = {"worker": "host-a/1", "claimed_at": ago(12), "deadline_at": NOW + timedelta(seconds=288)}

@@ -44,6 +44,7 @@ async def test_no_statement_walks_the_past(hands: Hands, waiter: int) -> None:
         "why/moves": (waiter,),
         "why/pace": ("default", 300.0, 2000),
         "why/running": (),
+        "why/line": (["payroll", "default"], run_at, waiter, 10_000),
         "why/key": ("k", "default", run_at, waiter, 1000),
         "executions/list_unwell": ("failed", None, None, None, None, 50),
     }

@@ -37,7 +37,7 @@ def _shape(told: Explanation) -> dict[str, object]:
 
 def _facts(facts: Facts) -> dict[str, object]:
     """Every key is always there, None where nothing is known or asked."""
-    row, place, pace, key = facts.row, facts.place, facts.pace, facts.key
+    row, pace, key = facts.row, facts.pace, facts.key
     return {
         "at": facts.at,
         "job": row.job,
@@ -55,8 +55,8 @@ def _facts(facts: Facts) -> dict[str, object]:
         "deadline_at": row.deadline_at,
         "finished_at": row.finished_at,
         "redis": facts.redis.memory,
-        "before_it": place.rank if place else None,
-        "waiting": place.waiting if place else None,
+        "before_it": facts.before,
+        "waiting": facts.waiting,
         "served_first": facts.ahead,
         "per_minute": pace.per_minute if pace else None,
         "eta_seconds": facts.eta,

@@ -6,7 +6,7 @@ the plans); texts of users come cut to 2,000 characters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from taskengine.store.statements import sql
 PACE_SECONDS = 300.0
 _PACE_ROWS = 2000
 _OLDER = 1000
+COUNTED = 10_000  # of a line, at the most
 
 
 class Row(NamedTuple):
@@ -92,6 +93,14 @@ class Load(NamedTuple):
     again: int
 
 
+class Line(NamedTuple):
+    """A queue as Postgres has it: rows that are due, and those of them before the one asked for; each
+    counted up to `COUNTED`."""
+
+    due: int
+    older: int
+
+
 class KeyState(NamedTuple):
     """Who stands before a waiter: the holder of its key, and the older waiters in its queue."""
 
@@ -130,6 +139,12 @@ async def pace(c: Connection, queue: str) -> Pace:
     record = await c.fetchrow(sql("why/pace"), queue, PACE_SECONDS, _PACE_ROWS)
     assert record is not None  # noqa: S101  an aggregate
     return Pace(*record.values())
+
+
+async def lines(c: Connection, queues: Sequence[str], waiter: Row) -> Mapping[str, Line]:
+    """By the queue's name; what direct mode takes rows from."""
+    records = await c.fetch(sql("why/line"), queues, waiter.run_at, waiter.id, COUNTED)
+    return {r["name"]: Line(r["due"], r["older"]) for r in records}
 
 
 async def running(c: Connection) -> Mapping[int, Load]:

@@ -6,51 +6,65 @@ from collections.abc import Iterator
 
 from taskengine.insight import redis_state
 from taskengine.insight.why.facts import Facts, Verdict
-from taskengine.insight.words import clock, plural, span, times
+from taskengine.insight.why.in_line import lane, slots, turn, where
+from taskengine.insight.words import clock, span
 
 
 def delivery(facts: Facts, *, blocked: bool) -> Iterator[Verdict]:
-    """What is wrong with its delivery; where nothing else blocks it, its place in line."""
-    if wrong := list(_redis(facts)):
-        yield from wrong
+    """What is wrong with its delivery; where nothing else blocks it, its place in line. Nothing is
+    delivered, swept or rebuilt of a queue that is not listed."""
+    if not facts.is_listed:
         return
-    if facts.place is not None and facts.place.nowhere and not facts.row.waits_for_key:
+    if facts.redis.memory in (redis_state.OFF, redis_state.AWAY):
+        yield from _direct(facts, blocked=blocked)
+    elif wrong := _redis(facts):
+        yield wrong
+    elif facts.place is not None and facts.place.nowhere and not facts.row.waits_for_key:
         yield _nowhere(facts)
     elif not blocked:
-        yield _waiting(facts)
+        yield next(_waiting(facts))
 
 
-def _redis(facts: Facts) -> Iterator[Verdict]:
-    state = facts.redis
+def _direct(facts: Facts, *, blocked: bool) -> Iterator[Verdict]:
+    """Redis off is no fault: what holds it up comes first. Away, it is one."""
     direct = [each.name for each in facts.able if each.direct]
-    now = f" ({', '.join(direct)} does so now)" if direct else ""
-    match state.memory:
-        case redis_state.OFF:
-            yield Verdict(
-                "pending.redis_off",
-                "is due: Redis is switched off, daemons claim straight from Postgres, the oldest"
-                f" first{now}",
+    how = "daemons claim straight from Postgres, the oldest first"
+    now = f"{how} ({', '.join(direct)} does so now)" if direct else how
+    held = [] if blocked else [*lane(facts), *slots(facts)][:1]
+    line = "" if blocked or held else where(facts)
+    if facts.redis.memory == redis_state.OFF:
+        yield from held
+        yield Verdict("pending.redis_off", f"is due: Redis is switched off, {now}{line}")
+        return
+    away = f"is due, and Redis is away: {now}{line}"
+    yield Verdict("pending.redis_away", away, ("taskengine status",))
+    yield from held
+
+
+def _redis(facts: Facts) -> Verdict | None:
+    """What makes its memory useless."""
+    if facts.redis.memory == redis_state.FOREIGN:
+        return Verdict(
+            "pending.redis_foreign",
+            "waits: Redis holds another database's deliveries: give this engine a [redis] prefix"
+            " of its own",
+        )
+    if facts.redis.memory == redis_state.FORGETFUL:
+        return Verdict(
+            "pending.redis_forgetful",
+            "waits: Redis has lost its memory and is not rebuilt yet: a daemon does it within"
+            " seconds",
+            ("taskengine rebuild-delivery",),
+        )
+    for each in facts.redis.strange:
+        if each.queue == facts.row.queue:
+            return Verdict(
+                "pending.redis_strange",
+                f"waits: the key {each.key!r} of its queue holds a {each.found} in Redis: a daemon"
+                f" writes it anew within {span(facts.settings.divergence)}",
+                (f"taskengine rebuild-delivery --queue {each.queue}",),
             )
-        case redis_state.AWAY:
-            yield Verdict(
-                "pending.redis_away",
-                "is due, and Redis is away: daemons claim straight from Postgres, the oldest first"
-                f"{now}",
-                ("taskengine status",),
-            )
-        case redis_state.FOREIGN:
-            yield Verdict(
-                "pending.redis_foreign",
-                "waits: Redis holds another database's deliveries: give this engine a [redis] prefix"
-                " of its own",
-            )
-        case redis_state.FORGETFUL:
-            yield Verdict(
-                "pending.redis_forgetful",
-                "waits: Redis has lost its memory and is not rebuilt yet: a daemon does it within"
-                " seconds",
-                ("taskengine rebuild-delivery",),
-            )
+    return None
 
 
 def _nowhere(facts: Facts) -> Verdict:
@@ -59,7 +73,7 @@ def _nowhere(facts: Facts) -> Verdict:
     fresh = facts.ago(facts.pending_since)
     check = max(0.0, facts.until(row.check_at))
     when = f"at {clock(row.check_at, facts.at)}" if check else "with its next turn"
-    sweep = f"the delivery sweep looks for it {when} and pushes it again"
+    sweep = f"the delivery sweep looks for it {when} and pushes it again{_sooner(facts, check)}"
     if fresh < facts.settings.check_after:
         text = (
             f"has been pending for {span(fresh)}, its message is on its way: if it is lost, {sweep}"
@@ -72,33 +86,24 @@ def _nowhere(facts: Facts) -> Verdict:
     )
 
 
-def _waiting(facts: Facts) -> Verdict:
+def _waiting(facts: Facts) -> Iterator[Verdict]:
+    """The first of what may hold it up. A message that is taken or put off stands in no line."""
+    yield from lane(facts)
     place = facts.place
-    if facts.row.orphanings and facts.able and all(_lanes_full(facts)):
-        return Verdict(
-            "pending.lane",
-            "waits for a place in the quarantine lane: it was orphaned"
-            f" {times(facts.row.orphanings)}, and few such executions run at a time, so that they"
-            " take no neighbours along",
-        )
     if place is not None and place.reserved_at is not None:
-        return _reserved(facts, place.reserved_at)
-    if facts.able and all(each.is_full for each in facts.able):
-        slots = sum(each.slots for each in facts.able)
-        return Verdict(
-            "pending.full",
-            f"waits for a free slot: {plural(len(facts.able), 'daemon')} could run it, all {slots} of"
-            f" {plural(slots, 'slot')} busy{_where(facts)}",
-        )
+        yield _reserved(facts, place.reserved_at)
+    yield from slots(facts)
     if place is not None and place.rank is None and place.delayed_until is not None:
-        return _put_off(facts, place.delayed_until)
-    if place is not None and place.rank == 0 and not facts.ahead:
-        return Verdict("pending.next", f"is next in line in queue {facts.row.queue!r}")
-    return Verdict("pending.line", f"waits its turn{_where(facts)}")
+        yield _put_off(facts, place.delayed_until)
+    yield turn(facts)
 
 
-def _lanes_full(facts: Facts) -> Iterator[bool]:
-    return (each.lane_is_full(facts.row.orphanings) for each in facts.able)
+def _sooner(facts: Facts, check: float) -> str:
+    """A message that was seen in its place is not looked for again so soon by the sweep."""
+    every = facts.settings.divergence
+    if check <= every:
+        return ""
+    return f", unless the comparison of both stores, every {span(every)}, finds it missing sooner"
 
 
 def _reserved(facts: Facts, at: int) -> Verdict:
@@ -129,21 +134,3 @@ def _put_off(facts: Facts, until: int) -> Verdict:
         f"was put off for another {span(left)} by a daemon that could not claim it: its row was"
         " locked, no thread or place in a lane was free, or that daemon does not know the job",
     )
-
-
-def _where(facts: Facts) -> str:
-    """Its place in line, and how fast that moves, by what."""
-    place, pace = facts.place, facts.pace
-    if place is None or place.rank is None:
-        return ""
-    before = ", ".join(f"{count} in {name!r}" for name, count in facts.ahead.items())
-    first = f", after {before}, served first" if before else ""
-    told = f": number {place.rank + 1} of {place.waiting} in queue {facts.row.queue!r}{first}"
-    if pace is None:
-        return told
-    if not pace.ended:
-        return f"{told}; nothing of that queue has ended in the last {span(pace.seconds)}"
-    eta = f", so in about {span(facts.eta)}" if not before else ""
-    rate = f"{pace.per_minute:.0f}" if pace.per_minute >= 10 else f"{pace.per_minute:.1f}"
-    basis = f"({pace.ended} ended in the last {span(pace.seconds)})"
-    return f"{told}, which moves at {rate} a minute {basis}{eta}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from taskengine.insight.why.begun import begun
 from taskengine.insight.why.facts import Facts, Verdict
-from taskengine.insight.why.history import error_of
+from taskengine.insight.why.history import cancelled_when, error_of
 from taskengine.insight.words import brief, clock, span, times
 from taskengine.model.execution import Attempt
 
@@ -100,7 +100,7 @@ def _cancelled(facts: Facts) -> Verdict:
         why = f": {brief(last.reason)}" if last.reason else ""
         return Verdict(
             "cancelled.pending",
-            f"was cancelled by {last.by} before it ran{_when(facts)}{why}",
+            f"was cancelled by {last.by} {cancelled_when(last)}{_when(facts)}{why}",
             _again(facts),
         )
     since = f", as it was asked to at {clock(asked, facts.at)}" if asked is not None else ""

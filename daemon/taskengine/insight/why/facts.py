@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from taskengine.broker.queue import Place
 from taskengine.insight.redis_state import RedisState
 from taskengine.model.execution import Attempt
-from taskengine.store.why import KeyState, Load, Pace, Row
+from taskengine.store.why import COUNTED, KeyState, Line, Load, Pace, Row
 
 
 class Verdict(NamedTuple):
@@ -53,13 +53,15 @@ class Settings:
     lease: float
     check_after: float
     sweep: float
+    divergence: float
     reserve_grace: float
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`history`: its last lines; `moves`: how often each move is in all of it. `place`, `pace` and
-    `key` are asked for pending ones only."""
+    """`history`: its last lines; `moves`: how often each move is in all of it; `paused`: queues.
+    `place`, `pace` and `key` are asked for pending ones only; `lines`, by Postgres, where claims go
+    straight to it."""
 
     row: Row
     history: Sequence[Attempt]
@@ -70,6 +72,8 @@ class Facts:
     place: Place | None = None
     pace: Pace | None = None
     key: KeyState | None = None
+    lines: Mapping[str, Line] | None = None
+    paused: Collection[str] = ()
 
     @property
     def at(self) -> datetime:
@@ -113,18 +117,46 @@ class Facts:
         return [each for each in self.polling if self.row.job in each.jobs]
 
     @property
+    def is_listed(self) -> bool:
+        """Whether its queue is one of those that are served and swept."""
+        return self.row.queue in self.settings.queues
+
+    @property
     def ahead(self) -> dict[str, int]:
         """What waits in the queues that are served first."""
-        depths, listed = self.redis.depths or {}, self.settings.queues
-        first = listed[: listed.index(self.row.queue)] if self.row.queue in listed else ()
-        return {name: d.waiting for name in first if (d := depths.get(name)) and d.waiting}
+        listed = self.settings.queues
+        first = listed[: listed.index(self.row.queue)] if self.is_listed else ()
+        counts = {name: self._waits(name) for name in first if name not in self.paused}
+        return {name: count for name, count in counts.items() if count}
+
+    @property
+    def before(self) -> int | None:
+        """How many are before it in its own queue; None where that is not known."""
+        if self.lines is not None:
+            line = self.lines.get(self.row.queue)
+            return line.older if line is not None and line.older < COUNTED else None
+        return self.place.rank if self.place is not None else None
+
+    @property
+    def waiting(self) -> int | None:
+        """How many wait in its queue."""
+        if self.lines is not None:
+            return self._waits(self.row.queue)
+        return self.place.waiting if self.place is not None else None
 
     @property
     def eta(self) -> float | None:
         """Seconds until it is likely to be taken, by its place in line and the queue's pace."""
-        if self.place is None or self.place.rank is None or not self.pace or not self.pace.ended:
+        if self.before is None or not self.pace or not self.pace.ended:
             return None
-        return 60 * self.place.rank / self.pace.per_minute
+        return 60 * self.before / self.pace.per_minute
+
+    def _waits(self, queue: str) -> int:
+        if self.lines is not None:
+            line = self.lines.get(queue)
+            return line.due if line is not None else 0
+        depth = (self.redis.depths or {}).get(queue)
+        return depth.waiting if depth is not None else 0
 
     def ago(self, moment: datetime) -> float:
         """Seconds since then, never negative."""

@@ -39,6 +39,11 @@ def error_of(each: Attempt) -> str:
     return _CODES.get(said, said)
 
 
+def cancelled_when(each: Attempt) -> str:
+    """A pending one; what was claimed before may have been begun before."""
+    return "before it ran" if each.fence == 0 else "while it waited to run again"
+
+
 def _origin(facts: Facts) -> str:
     row = facts.row
     key = "" if row.key_is_drawn and row.scheduled_for is None else f", key {brief(row.key)}"
@@ -77,7 +82,7 @@ def _move(each: Attempt) -> str:
         return f"run again by {each.by}"
     if each.move == "cancelled" and each.started_at is None:
         why = f": {brief(each.reason)}" if each.reason else ""
-        return f"cancelled by {each.by} before it ran{why}"
+        return f"cancelled by {each.by} {cancelled_when(each)}{why}"
     if each.move == "unclaimable":
         return f"not to be claimed by {each.by}: {error_of(each)}"
     where = f" on {each.worker}" if each.worker else ""

@@ -111,11 +111,13 @@ def _key(facts: Facts) -> Iterator[Verdict]:
             f" {row.exclusive_key!r} before it, the oldest of them {key.oldest}",
             (f"taskengine why {key.oldest}",),
         )
-    elif key.holder is None and row.waits_for_key:
+    elif key.holder is None and row.waits_for_key and facts.is_listed:
+        then = f"the sweep pushes it within {span(facts.settings.sweep)}"
+        if facts.lines is not None:
+            then = "a daemon claims it with its next turn"
         yield Verdict(
             "pending.key_free",
-            f"waits for its exclusive key {row.exclusive_key!r}, which is free now: the sweep pushes"
-            f" it within {span(facts.settings.sweep)}",
+            f"waits for its exclusive key {row.exclusive_key!r}, which is free now: {then}",
         )
 
 

@@ -14,10 +14,10 @@ from datetime import datetime
 
 from taskengine.broker.queue import Place
 from taskengine.errors import BrokerUnavailable, ExecutionNotFound
-from taskengine.insight.redis_state import look
+from taskengine.insight.redis_state import AWAY, OFF, look
 from taskengine.insight.why.facts import Daemon, Facts, Settings
 from taskengine.lifecycle.parts import Parts
-from taskengine.store import why, workers
+from taskengine.store import queues, why, workers
 from taskengine.store.pool import Connection
 from taskengine.store.why import Load
 from taskengine.store.workers import Worker
@@ -51,17 +51,21 @@ async def _read(parts: Parts, execution_id: int) -> Facts:
 
 
 async def _pending(parts: Parts, c: Connection, facts: Facts) -> Facts:
-    row = facts.row
+    row, direct = facts.row, facts.redis.memory in (OFF, AWAY)
+    names = {*facts.settings.queues, row.queue}
     return replace(
         facts,
-        place=await _place(parts, facts),
+        paused=[each.name for each in await queues.paused(c)],
+        lines=await why.lines(c, sorted(names), row) if direct else None,
+        place=None if direct else await _place(parts, facts),
         pace=await why.pace(c, row.queue),
         key=await why.key(c, row) if row.exclusive_key is not None else None,
     )
 
 
 async def _place(parts: Parts, facts: Facts) -> Place | None:
-    if facts.redis.depths is None:
+    """Unknown where a key of its queue holds something else."""
+    if any(each.queue == facts.row.queue for each in facts.redis.strange):
         return None
     try:
         return await parts.queues.place(facts.row.queue, facts.row.id)
@@ -105,5 +109,6 @@ def _settings(parts: Parts) -> Settings:
         lease=config.heartbeat.lease,
         check_after=config.recovery.check_after,
         sweep=config.recovery.delivery_sweep,
+        divergence=config.recovery.divergence,
         reserve_grace=config.recovery.reserve_grace,
     )
