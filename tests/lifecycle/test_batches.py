@@ -15,9 +15,19 @@ from taskengine.errors import DataRejected, PayloadError, StoreBusy, TaskEngineE
 from taskengine.lifecycle.batches import Coalescer, halved
 from taskengine.lifecycle.dispatch import Request
 from taskengine.model.context import JobContext
+from taskengine.model.execution import Claim
 from taskengine.model.outcome import Ending, Outcome, Retry, Snooze
 from taskengine.store import executions
-from tests.support.make import DISCARDED, FAILED, SNOOZED, SUCCEEDED, Hands, Told, a_job
+from tests.support.make import (
+    DISCARDED,
+    FAILED,
+    SNOOZED,
+    SUCCEEDED,
+    Hands,
+    Told,
+    a_job,
+    lose_first_reply,
+)
 from tests.support.until import until
 
 NUL = '{"name": "a\\u0000b"}'  # JSON, but none that Postgres takes
@@ -128,6 +138,31 @@ async def test_dispatch_of_a_row_that_is_gone_meanwhile_is_inserted_again(
     assert len(await hands.sql("select from task_executions")) == 1
 
 
+async def test_dispatch_whose_reply_was_lost_knows_its_own_row_by_the_key_it_drew(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        lose_first_reply(broken, hands.parts.store)
+        drawn = await hands.dispatch()
+    with monkeypatch.context() as broken:
+        lose_first_reply(broken, hands.parts.store)
+        given = await hands.dispatch(key="k")
+    assert (drawn.created, given.created) == (True, False)  # of a given key nobody can know
+    assert len(await hands.reserve()) == 2
+
+
+async def test_dispatch_a_lost_reply_in_a_split_batch_is_that_parts_alone(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [Request("work", payload=NUL, key="0"), *(Request("work", key=k) for k in "123")]
+    with monkeypatch.context() as broken:
+        lose_first_reply(broken, hands.parts.store, after=1)
+        answers = await asyncio.gather(
+            *map(hands.dispatcher.dispatch, requests), return_exceptions=True
+        )
+    assert [getattr(answer, "created", None) for answer in answers] == [None, True, False, False]
+
+
 # ---- claim ---------------------------------------------------------------------------------------
 
 
@@ -152,9 +187,11 @@ async def test_claim_a_row_that_cannot_be_claimed_is_failed_with_the_reason(
 # ---- settle --------------------------------------------------------------------------------------
 
 
-async def settle_all(hands: Hands, outcomes: Sequence[Outcome]) -> list[int]:
+async def settle_all(
+    hands: Hands, outcomes: Sequence[Outcome], claims: Sequence[Claim] = ()
+) -> list[int]:
     """All in one batch."""
-    claims = [await hands.running() for _ in outcomes]
+    claims = claims or [await hands.running() for _ in outcomes]
     for claim, outcome in zip(claims, outcomes, strict=True):
         hands.crew.settler.put(hands.flight(claim), outcome)
     async with hands.settling():
@@ -249,6 +286,20 @@ async def test_settle_what_ends_while_a_statement_is_in_flight_goes_together_in_
     async with hands.settling():
         pass
     assert sizes == [1, 4]
+
+
+async def test_settle_a_lost_reply_in_a_split_batch_repeats_that_part_alone(
+    hands: Hands, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was settled before it is known to be: told as moved, and delivered."""
+    with monkeypatch.context() as broken:
+        claims = [await hands.running() for _ in range(4)]
+        lose_first_reply(broken, hands.parts.store, after=2)
+        ids = await settle_all(hands, [FAILED._replace(error="a\0b"), *[FAILED] * 3], claims)
+    assert [await hands.state(each) for each in ids] == ["pending"] * 4
+    assert [await hands.history(each) for each in ids] == [["retried"]] * 4
+    assert [e["execution_id"] for e in told.of("execution.claim_lost")] == ids[2:]
+    assert [await hands.at(each) for each in ids] == ["delayed", "delayed", None, None]
 
 
 # ---- the execution log ---------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from taskengine.lifecycle.inflight import Flight
 from taskengine.lifecycle.parts import Parts
+from taskengine.model.context import StopReason
 from taskengine.runtime.supervisor import Limits, Supervisor, Tier
 from taskengine.services import worker as module
 from taskengine.services.orphans import DeadWorkers
@@ -211,6 +213,53 @@ async def test_drain_a_thread_is_left_alone_and_recovery_decides(
     row = await after.row(left)
     assert (row["state"], row["attempt"], row["orphanings"]) == ("pending", 2, 1)
     after.die()
+
+
+async def test_drain_a_thread_that_was_handed_its_body_and_had_not_begun_it_never_does(
+    hands: Hands, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Released or begun, never both: the thread may be anywhere before the body's first line."""
+    handed, go_on, threads = threading.Event(), threading.Event(), hands.crew.threads
+    begin_now = threads._begin
+
+    def later(flight: Flight) -> bool:
+        handed.set()
+        go_on.wait(20)
+        asked.append(begin_now(flight))
+        return asked[-1]
+
+    def body(ctx: Any) -> None:
+        bodies.begun += 1
+
+    asked: list[bool] = []
+    monkeypatch.setattr(threads, "_begin", later)
+    await hands.know(a_job("work", body))
+    claim = await hands.running()
+    async with hands.settling():
+        flight = hands.fly(claim)
+        await until(handed.is_set)
+        hands.crew.pilot.interrupt(flight)
+        await until(lambda: flight.ended)
+    go_on.set()
+    await until(lambda: asked)
+    row = await hands.row(claim.id)
+    assert (row["state"], row["attempt"], row["interruptions"]) == ("pending", 1, 0)
+    assert await hands.history(claim.id) == ["released"]
+    assert (bodies.begun, asked) == (0, [False])
+
+
+async def test_drain_a_deadline_that_passes_meanwhile_is_a_deadline(
+    hands: Hands, bodies: Bodies
+) -> None:
+    await hands.know(a_job("work", bodies.for_good))
+    claim = (await hands.running())._replace(timeout=0.05)  # type: ignore[arg-type]
+    async with hands.settling():
+        flight = hands.fly(claim)
+        flight.stop(StopReason.INTERRUPT)
+        await until(lambda: flight.ended)
+    row = await hands.row(claim.id)
+    assert (row["state"], row["attempt"], row["interruptions"]) == ("pending", 2, 0)
+    assert row["last_error"] == "timed out"
 
 
 async def test_drain_a_second_signal_skips_the_waiting(parts: Parts, bodies: Bodies) -> None:

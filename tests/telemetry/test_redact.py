@@ -2,11 +2,12 @@
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from taskengine.telemetry.redact import HIDDEN, clean, clean_text
+from taskengine.telemetry.redact import HIDDEN, clean, clean_text, hide
 
 
 class Hostile:
@@ -112,3 +113,11 @@ def test_size_and_depth_are_bounded() -> None:
     assert len(clean("x" * 1_000_000)) < 30_000
     assert clean("x" * 1_000_000 + "the end").endswith("the end")
     assert len(clean(list(range(100_000)))) == 200
+
+
+def test_what_a_job_logs_keeps_its_types_and_loses_its_secrets() -> None:
+    price = Decimal("1.10")
+    fields = {"price": price, "list": [{"api_key": "hunter2"}, "token=hunter2"], 7: None}
+    assert hide(fields) == {"price": price, "list": [{"api_key": HIDDEN}, "token=***"], 7: None}
+    hostile = Hostile()
+    assert hide({"it": hostile}) == {"it": hostile}

@@ -68,9 +68,10 @@ class Dispatcher:
         """One execution. Raises what the door refuses (see "Bad input") and `StoreUnavailable`."""
         (row,) = await self._rows([request])
         try:
-            return await self._coalescer.submit(row)
+            answer = await self._coalescer.submit(row)
         except StoreBusy as error:
-            return _raised(await self._alone(row, error))
+            answer = _raised(await self._alone(row, error))
+        return _ours(request, answer)
 
     async def dispatch_many(self, requests: Sequence[Request]) -> list[Dispatched]:
         """Many, a thousand rows a statement, in their order; the first refusal is raised.
@@ -87,7 +88,7 @@ class Dispatcher:
         for i, answer in enumerate(answers):
             if isinstance(answer, StoreBusy):
                 answers[i] = await self._alone(rows[i], answer)
-        return [_raised(answer) for answer in answers]
+        return [_ours(r, _raised(answer)) for r, answer in zip(requests, answers, strict=True)]
 
     async def _rows(self, requests: Sequence[Request]) -> list[NewExecution]:
         draw = ManualKeys(self._parts.clock.now(), self._parts.rng)
@@ -131,7 +132,7 @@ class Dispatcher:
     async def _dispatch_batch(self, rows: Sequence[NewExecution]) -> list[Dispatched | Exception]:
         """Insert, look up what was there, deliver, answer in the order given."""
         order = sorted(range(len(rows)), key=lambda i: (rows[i].job, rows[i].key))
-        answers = await self._insert_repeatedly([rows[i] for i in order])
+        answers = await self._insert([rows[i] for i in order])
         deliveries = [a.delivery for a in answers if isinstance(a, _Answer) and a.delivery]
         delivered = await deliver(self._parts, deliveries) if deliveries else True
         _tell(answers, [rows[i] for i in order])
@@ -140,17 +141,17 @@ class Dispatcher:
             out[i] = answer if isinstance(answer, Exception) else _delivered(answer, delivered)
         return out
 
+    async def _insert(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
+        return await halved(rows, self._insert_repeatedly, self._insert_alone)
+
     async def _insert_repeatedly(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
         """A lost reply is answered by repeating: the keys are drawn already."""
         for pause in _LOST_REPLIES:
             try:
-                return await self._insert(rows)
+                return await self._insert_once(rows)
             except StoreUnavailable:
                 await self._parts.clock.sleep(pause)
-        return await self._insert(rows)
-
-    async def _insert(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
-        return await halved(rows, self._insert_once, self._insert_alone)
+        return await self._insert_once(rows)
 
     async def _insert_once(self, rows: Sequence[NewExecution]) -> list[_Answer | Exception]:
         config = self._parts.config
@@ -203,6 +204,12 @@ def _raised(answer: Dispatched | Exception) -> Dispatched:
     if isinstance(answer, Exception):
         raise answer
     return answer
+
+
+def _ours(request: Request, answer: Dispatched) -> Dispatched:
+    """A key that was drawn for this very request is nobody else's: where its row was found, an
+    insert whose reply was lost had made it. (Of a given key nobody can know that.)"""
+    return answer if request.key is not None else answer._replace(created=True)
 
 
 def _created(row: Inserted) -> _Answer:

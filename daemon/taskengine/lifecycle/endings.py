@@ -15,9 +15,11 @@ from taskengine.lifecycle.inflight import Flight
 from taskengine.model.context import StopReason
 from taskengine.model.outcome import Aborted, Discard, Ending, Outcome, Retry, Snooze
 from taskengine.model.text import shown
+from taskengine.telemetry.redact import clean_text
 
 _ERROR_CHARS = 2000
 _TRACEBACK_CHARS = 16_000
+_LOOKED_AT = 50_000  # characters in which secrets are looked for; the rest goes
 
 SUCCESS = Outcome(Ending.SUCCEEDED)
 
@@ -59,14 +61,17 @@ def stopped(flight: Flight, otherwise: str) -> Outcome | None:
         return None
     if reason is StopReason.INTERRUPT and not flight.began:
         return Outcome(Ending.RELEASED, reason="shutdown")
+    if reason is StopReason.DEADLINE and flight.withheld:
+        return Outcome(Ending.RELEASED, reason="no free thread")
     if reason is None:
         return Outcome(Ending.FAILED, reason="failed", error=otherwise)
     return _STOPPED[reason]
 
 
 def bounded(text: object) -> str:
-    """What ought to be text: a job may have passed anything."""
-    return shown(text)[:_ERROR_CHARS]
+    """What ought to be text, as it may be kept: a job may have passed anything, and a driver's
+    error may hold a password."""
+    return clean_text(shown(text)[:_LOOKED_AT])[:_ERROR_CHARS]
 
 
 def _of(error: BaseException) -> str:
@@ -81,4 +86,4 @@ def _trace(error: BaseException) -> str:
         text = "".join(traceback.format_exception(error))
     except BaseException:
         text = "(the traceback cannot be shown)"
-    return shown(text)[-_TRACEBACK_CHARS:]
+    return clean_text(shown(text)[-_LOOKED_AT:])[-_TRACEBACK_CHARS:]

@@ -25,6 +25,7 @@ class Flight:
     threaded: bool = False
     asking: bool = False  # the job's verify is asked; the body has not begun
     began: bool = False
+    withheld: bool = False  # stopped before its thread began the body, which now never will
     ended: bool = False  # its outcome is decided: nothing later counts
     lost: bool = False  # the claim is no longer ours: nothing is settled
     task: asyncio.Task[None] | None = None

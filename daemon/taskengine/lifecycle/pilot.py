@@ -65,8 +65,9 @@ class Pilot:
         self._deadlines.add(flight, _GRACE)
 
     def interrupt(self, flight: Flight) -> None:
-        """Shutdown, the last step: stop what can be stopped."""
-        if flight.began and flight.threaded and not flight.asking:
+        """Shutdown, the last step: stop what can be stopped. A body that a thread has begun is left
+        alone; one that it has not begun by now never will."""
+        if flight.threaded and not flight.asking and not self._threads.withhold(flight):
             return
         flight.cancel(StopReason.INTERRUPT)
 

@@ -1,7 +1,7 @@
 """Writes what running jobs said: progress and log lines, in batches, at most a second later.
 
 Losing a line loses no work: where Postgres refuses or is away, lines are kept for the next turn and
-dropped, counted, beyond a bound.
+dropped, counted, beyond a bound. No secret is kept (see `redact`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from taskengine.model.text import shown
 from taskengine.runtime.service import Periodic
 from taskengine.store import executions, logs
 from taskengine.telemetry.events import emit
+from taskengine.telemetry.redact import clean_text, hide
 
 _KEPT_LINES = 10_000
 _FIELDS_BYTES = 16_384
@@ -75,13 +76,13 @@ class Scribe(Periodic):
 
 def _line(flight: Flight, line: LogLine) -> logs.NewLine:
     at, level, message, fields = line
-    text = encode_result(fields, _FIELDS_BYTES)[0] if fields else None
+    text = encode_result(hide(fields), _FIELDS_BYTES)[0] if fields else None
     return logs.NewLine(
         flight.claim.id,
         flight.claim.attempt,
         at,
         shown(level)[:_LEVEL_CHARS],
-        shown(message)[:_MESSAGE_CHARS],
+        clean_text(shown(message)[: 2 * _MESSAGE_CHARS])[:_MESSAGE_CHARS],
         text,
     )
 

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ParamSpec
 
 from taskengine.errors import Away, DataRejected, StoreBusy
 from taskengine.lifecycle.batches import halved
@@ -29,6 +30,8 @@ from taskengine.store import executions, webhooks
 from taskengine.store.execution_rows import Moved
 from taskengine.store.pool import Connection
 from taskengine.telemetry.events import emit
+
+P = ParamSpec("P")
 
 _BATCH = 1000
 _LOCKED_SECONDS = 0.5  # until one behind a lock is tried again
@@ -97,8 +100,12 @@ class Settler:
         successes = [e for e in batch if isinstance(e.settlement, Success)]
         others = [e for e in batch if isinstance(e.settlement, Settlement)]
         if successes:
-            await self._repeat(successes, self._succeed, self._succeed_alone)
-        moved = await self._repeat(others, self._settle, self._settle_alone) if others else []
+            await halved(successes, self._surely(self._succeed), self._surely(self._succeed_alone))
+        moved: list[Moved] = []
+        if others:
+            moved = await halved(
+                others, self._surely(self._settle), self._surely(self._settle_alone)
+            )
         for ended in batch:
             if ended not in self._postponed:
                 self._inflight.settled(ended.flight)
@@ -108,21 +115,25 @@ class Settler:
         if deliveries:
             await deliver(self._parts, deliveries)
 
-    async def _repeat(
-        self,
-        batch: Sequence[Ended],
-        run: Callable[[Sequence[Ended]], Awaitable[list[Moved]]],
-        alone: Callable[[Ended, Exception], Awaitable[list[Moved]]],
-    ) -> list[Moved]:
-        """Repeat until Postgres answers: the token makes a repeat harmless."""
-        while True:
-            try:
-                answer = await halved(batch, run, alone)
-            except Away:
-                await self._parts.clock.sleep(self._backoff.next())
-            else:
-                self._backoff.reset()
-                return answer
+    def _surely(
+        self, statement: Callable[P, Awaitable[list[Moved]]]
+    ) -> Callable[P, Awaitable[list[Moved]]]:
+        """Repeated until Postgres answers: the token makes a repeat harmless. It is not the batch
+        that is repeated, because halves that were settled before are known to be."""
+
+        async def repeated(*args: P.args, **kwargs: P.kwargs) -> list[Moved]:
+            while True:
+                try:
+                    answer = await statement(*args, **kwargs)
+                except StoreBusy:
+                    raise
+                except Away:
+                    await self._parts.clock.sleep(self._backoff.next())
+                else:
+                    self._backoff.reset()
+                    return answer
+
+        return repeated
 
     async def _succeed(self, batch: Sequence[Ended]) -> list[Moved]:
         rows = sorted(e.settlement for e in batch if isinstance(e.settlement, Success))

@@ -1,12 +1,14 @@
 """Plain functions in threads, under a limiter of their own.
 
 A thread cannot be stopped: one that goes on after its deadline keeps its place in the limiter and
-its slot, and counts as lost until it ends.
+its slot, and counts as lost until it ends. Guarantee: `Flight.began` is the truth. Between the
+hand-over to a thread and the body's first line a flight may be stopped; then its body never begins.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +25,13 @@ class Threads:
         self._limiter = anyio.CapacityLimiter(count)
         self._loop = asyncio.get_running_loop()
         self._lost: set[Flight] = set()
+        self._beginning = threading.Lock()
         self._wanted = count
+
+    @property
+    def count(self) -> int:
+        """How many there are, lost ones among them."""
+        return self._wanted
 
     @property
     def free(self) -> int:
@@ -43,14 +51,24 @@ class Threads:
         self._wanted = count
         self._limit()
 
+    def withhold(self, flight: Flight) -> bool:
+        """Have its body never begin; False where it has begun."""
+        with self._beginning:
+            flight.withheld = not flight.began
+            return flight.withheld
+
+    def _begin(self, flight: Flight) -> bool:
+        with self._beginning:
+            flight.began = not flight.withheld
+            return flight.began
+
     async def run(self, flight: Flight, body: Callable[[], Any]) -> Any:
         """Run the body in a thread; cancelling leaves the thread to itself."""
         ended = False
 
         def work() -> Any:
-            flight.began = True
             try:
-                return body()
+                return body() if self._begin(flight) else None
             finally:
                 self._loop.call_soon_threadsafe(over)
 
@@ -70,9 +88,10 @@ class Threads:
                 work, abandon_on_cancel=True, limiter=self._limiter
             )
         finally:
-            if flight.began and not ended:
+            began = not self.withhold(flight)
+            if began and not ended:
                 await asyncio.sleep(0)  # `over` may be on its way
-            if flight.began and not ended:
+            if began and not ended:
                 self._lost.add(flight)
                 self._limit()
 

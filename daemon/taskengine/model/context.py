@@ -229,8 +229,10 @@ class JobContext:
         return self._stop
 
     def ask_to_stop(self, reason: StopReason) -> None:
-        """The first reason stays, except that a lost claim overrules it."""
-        if self._stop is None or reason is StopReason.LOST:
+        """The first reason stays, except that a lost claim overrules it, and that a deadline is one
+        in a shutdown, too."""
+        late = reason is StopReason.DEADLINE and self._stop is StopReason.INTERRUPT
+        if self._stop is None or reason is StopReason.LOST or late:
             self._stop = reason
 
     def take_logs(self) -> list[LogLine]:

@@ -105,7 +105,8 @@ class Dispatched(NamedTuple):
     """The answer to a dispatch: which execution, made now or found, in which state, delivered?
 
     `delivered` is False where Redis was away (the sweep delivers), and for a found execution that
-    is no longer pending.
+    is no longer pending. `created` is False, too, where the reply to the insert of a given key was
+    lost: the repeat finds the row, and nobody can know whose it is.
     """
 
     execution_id: int

@@ -53,6 +53,22 @@ def clean(value: Any, name: str = "", depth: int = 0) -> Any:
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
+def hide(value: Any, name: str = "", depth: int = 0) -> Any:
+    """The value with its secrets hidden and otherwise as it is: what a job logs keeps its types."""
+    if value is not None and name and _SECRET_NAME.search(name):
+        return HIDDEN
+    if type(value) is str:
+        return clean_text(value)
+    if depth >= _MAX_DEPTH:
+        return value
+    if type(value) is dict:
+        return {
+            key: hide(each, key if type(key) is str else "", depth + 1)
+            for key, each in value.items()
+        }
+    return [hide(each, "", depth + 1) for each in value] if type(value) is list else value
+
+
 def clean_text(text: str) -> str:
     """The text without secrets and without lone surrogates, cut where it is very long."""
     for pattern, instead in _SECRET_TEXT:

@@ -91,6 +91,7 @@ class Metrics:
             "execution.undelivered": self._undelivered,
             "queue.promoted": self._promoted,
             "queue.requeued": self._requeued,
+            "queue.foreign_dropped": self._foreign,
             "schedule.fired": self._fired,
             "schedule.missed": self._missed,
             "webhook.received": self._received,
@@ -138,6 +139,9 @@ class Metrics:
 
     def _requeued(self, fields: Fields) -> None:
         self._of_requeued(fields["queue"]).inc(fields.get("count", 1))
+
+    def _foreign(self, fields: Fields) -> None:
+        self._of_foreign(fields["queue"]).inc(fields["count"])
 
     # ---- schedules and webhooks ------------------------------------------------------------------
 
@@ -196,6 +200,7 @@ class Metrics:
         self._of_orphaned = Children(f.orphaned.labels, queue)
         self._of_promoted = Children(f.promoted.labels, queue)
         self._of_requeued = Children(f.requeued.labels, queue)
+        self._of_foreign = Children(f.foreign.labels, queue)
         self._of_fires = Children(f.fires.labels, task)
         self._of_misses = Children(f.misses.labels, task, Label(room=_REASONS))
         self._of_received = Children(f.received.labels, source, Label(RESULTS))
@@ -209,6 +214,7 @@ class Metrics:
             self.know(queue, OTHER)
             for of in (self._of_wait, self._of_orphaned, self._of_promoted, self._of_requeued):
                 of(queue)
+            self._of_foreign(queue)
         for source, result in product(self._sources.values, RESULTS):
             self._of_received(source, result)
             self._of_processed(source)

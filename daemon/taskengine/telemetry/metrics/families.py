@@ -81,6 +81,9 @@ class Families:
         self.requeued = self._counter(
             "executions_requeued", "Reserved, never claimed, and back in the queue.", "queue"
         )
+        self.foreign = self._counter(
+            "queue_foreign_dropped", "Messages that were no ids of executions, dropped.", "queue"
+        )
         self.undelivered = self._counter(
             "executions_undelivered", "Committed while Redis was away: the sweep delivers."
         )
