@@ -441,3 +441,27 @@ def test_scripts_name_their_keys_and_arguments_at_their_head(name: str) -> None:
     assert "KEYS:" in " ".join(head)
     uses_arguments = "ARGV" in SCRIPTS[name][0].replace("ARGV:", "")
     assert ("ARGV:" in " ".join(head)) == uses_arguments
+
+
+async def test_peek_goes_on_from_the_last_one_and_changes_nothing(redis: Redis) -> None:
+    await redis.push(1, 2, 3, score=7)
+    await redis.push(4, score=9)
+    await redis.push(5, queue=LOW)
+    first = await redis.queues.peek([(Q, None), (LOW, None)], 2)
+    assert [[each.id for each in some] for some in first.values()] == [[1, 2], [5]]
+    then = await redis.queues.peek([(Q, first[Q][-1])], 5)
+    assert [each.id for each in then[Q]] == [3, 4]
+    await redis.do("ZREM", redis.keys.queue(Q), 2)
+    again = await redis.queues.peek([(Q, first[Q][-1])], 5)
+    assert [each.id for each in again[Q]] == [1, 3, 4]  # from the first of its score
+    assert (await redis.waiting(), await redis.processing()) == ([1, 3, 4], [])
+
+
+async def test_take_reserves_those_that_still_wait(redis: Redis) -> None:
+    await redis.push(1, 2, 3)
+    generation = redis.parts.memory.generation
+    assert await redis.queues.take(Q, [2, 9], generation) == [Reservation(2, Q)]
+    assert (await redis.waiting(), await redis.processing()) == ([1, 3], [2])
+    with pytest.raises(BadEpoch):
+        await redis.queues.take(Q, [1], generation + 1)
+    assert await redis.waiting() == [1, 3]

@@ -117,6 +117,22 @@ async def test_jobs_that_were_passed_over_are_looked_for_from_the_start(hands: H
     assert other in await ids(hands, 1)
 
 
+async def test_of_few_no_more_than_said_and_all_in_their_order(hands: Hands) -> None:
+    await hands.know(a_job("plain", lambda ctx: None))
+    plain, work = await many(hands, 5, "plain"), await many(hands, 3)
+    few = direct.Few(["plain"], 2)
+    every = [(name, 10) for name in hands.parts.queues.names]
+
+    async def turn(n: int) -> set[int]:
+        claims, _ = await hands.crew.direct.claim(every, n, hands.worker_id, ["work"], few)
+        return {each.id for each in claims}
+
+    assert await turn(1) == {plain[0]}
+    assert await turn(4) == {*plain[1:3], *work[:2]}
+    assert hands.crew.direct.more
+    assert await turn(10) == {*plain[3:], work[2]}
+
+
 # ---- how it is claimed ---------------------------------------------------------------------------
 
 

@@ -18,13 +18,13 @@ import pytest
 
 from taskengine.config.sections import Queue
 from taskengine.lifecycle import pilot
+from taskengine.lifecycle.fetch import Fetcher
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.context import JobContext
 from taskengine.model.job import BaseJob, JobResult
 from taskengine.model.outcome import Aborted, Discard, Retry, Snooze
 from taskengine.services.promoter import Promoter
 from taskengine.services.waker import Waker
-from taskengine.services.worker import Worker
 from taskengine.store import queues
 from tests.support.make import FAILED, Hands, Told, a_job, settled_by
 from tests.support.until import until
@@ -201,7 +201,7 @@ async def test_a_dead_worker_fetches_nothing(hands: Hands) -> None:
     await hands.know(a_job())
     sent = await hands.dispatch()
     hands.identity.dead = True
-    assert await Worker(hands.crew)._turn() == 0
+    assert await Fetcher(hands.crew).turn() == 0
     assert await hands.at(sent.execution_id) == "queue"
 
 
@@ -211,7 +211,7 @@ async def test_a_redis_that_does_not_remember_gives_nothing_and_is_suspected(
     suspicions: list[int] = []
     hands.parts.memory.on_suspicion.append(lambda: suspicions.append(1))
     await hands.redis("DEL", hands.parts.keys.epoch)
-    assert await Worker(hands.crew)._turn() == 0
+    assert await Fetcher(hands.crew).turn() == 0
     assert suspicions == [1]
 
 
@@ -307,6 +307,27 @@ async def test_deadline_of_a_thread_that_looks_is_timed_out_by_itself(hands: Han
     assert hands.crew.threads.lost == 0
 
 
+async def test_deadline_of_a_body_that_waits_for_a_thread_uses_no_attempt(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pilot, "_GRACE", 0.05)
+    let_go, begun = threading.Event(), threading.Event()
+
+    def body(ctx: Any) -> None:
+        begun.set()
+        let_go.wait(20)
+
+    await hands.know(a_job("work", body))
+    hands.crew.threads.resize(1)
+    first = hands.fly(await hands.running())
+    await until(begun.is_set)
+    row = await hands.run(timeout=0.05)
+    let_go.set()
+    await until(lambda: first.ended)
+    assert (row["state"], row["attempt"], row["last_error"]) == ("pending", 1, None)
+    assert await hands.history(row["id"]) == ["released"]
+
+
 async def test_deadline_met_by_a_body_that_ends_in_time_all_the_same_is_a_success(
     hands: Hands,
 ) -> None:
@@ -400,11 +421,11 @@ async def test_without_a_free_thread_a_daemon_of_sync_jobs_only_does_not_spin(
         await until(lambda: hands.crew.threads.free == 0)
         second = await hands.dispatch()
         hands.crew.work.set()
-        await until(lambda: is_delayed(hands, second.execution_id))
+        await until(lambda: len(worker._fetcher.parked) == 1)
+        assert await hands.state(second.execution_id) == "pending"
+        assert not await worker._fetcher.turn()
         let_go.set()
-        await until(lambda: hands.crew.inflight.busy == 0)
-        assert await worker._turn() == 0
-    assert await hands.state(second.execution_id) == "pending"
+        await settled_by(hands, "work")
 
 
 # ---- what a body may say -------------------------------------------------------------------------

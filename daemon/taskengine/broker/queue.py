@@ -47,6 +47,13 @@ class Place(NamedTuple):
         return self.rank is None and self.reserved_at is None and self.delayed_until is None
 
 
+class Seen(NamedTuple):
+    """A message that was looked at; `score` as Redis writes it."""
+
+    id: int
+    score: str
+
+
 class Queues:
     """The verbs on queues."""
 
@@ -92,6 +99,25 @@ class Queues:
                 ours = await self._without_foreign(queue, members)
             reserved += [Reservation(int(member), queue) for member in ours]
         return reserved
+
+    async def peek(self, after: Sequence[tuple[str, Seen | None]], n: int) -> dict[str, list[Seen]]:
+        """The next `n` messages of each queue after the one named, left where they are."""
+        args: list[Any] = [n]
+        for _, last in after:
+            args += ("", "") if last is None else last
+        answer = await self._client.script("peek", [self._keys.queue(q) for q, _ in after], args)
+        return {
+            queue: [Seen(int(m), s.decode()) for m, s in _pairs(flat) if is_id(m)]
+            for (queue, _), flat in zip(after, answer, strict=True)
+        }
+
+    async def take(self, queue: str, ids: Sequence[int], generation: int) -> list[Reservation]:
+        """Reserve these, wherever in the queue they are: those that still waited. As `reserve`."""
+        keys = [self._keys.epoch, self._keys.queue(queue), self._keys.processing(queue)]
+        answer = await self._client.script("take", keys, [generation, " ".join(map(str, ids))])
+        if answer is None:
+            raise BadEpoch
+        return [Reservation(int(member), queue) for member in answer]
 
     async def _without_foreign(self, queue: str, members: Sequence[bytes]) -> list[bytes]:
         """Drop what is no id of ours: nobody could ever run it, and Postgres would refuse it."""
@@ -177,6 +203,10 @@ class Queues:
             ]
         )
         return Place(rank, waiting, _score(reserved), _score(delayed))
+
+
+def _pairs(flat: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
 
 
 def _score(answer: Any) -> int | None:

@@ -8,7 +8,7 @@ where it belongs (dropped, delayed, pushed back, marked as a waiter). How rows a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from taskengine.broker.queue import BadEpoch
@@ -27,7 +27,7 @@ from taskengine.telemetry.events import emit
 T = TypeVar("T")
 
 _LATER = 5_000_000  # µs: for what cannot be claimed here, or not now
-_SOON = 1_000_000  # µs: for what only waits for a thread or a lane of this process
+_SOON = 1_000_000  # µs: for what only waits for a lane of this process
 
 
 class Acquirer:
@@ -87,6 +87,14 @@ class Acquirer:
         _tell(claims)
         return claims
 
+    def take_unasked(self, names: Collection[str]) -> set[int]:
+        """Of what the last claim left, those that only were not asked for, of these jobs; they are
+        the caller's from here on."""
+        left = self._left.values()
+        ids = {e.row.id for e in left if e.why is Why.UNKNOWN and e.row.job in names}
+        self._left = {each: left for each, left in self._left.items() if each not in ids}
+        return ids
+
     def take_left(self) -> list[Left]:
         """What the last claim left; it is the caller's from here on."""
         left, self._left = self._left, {}
@@ -140,13 +148,8 @@ class Acquirer:
         reservations: Sequence[Reservation],
         claims: Sequence[Claim],
         jobs: Sequence[str] | None = None,
-        *,
-        no_thread: bool = False,
     ) -> None:
-        """Send what was reserved and not claimed where it belongs.
-
-        `no_thread`: `jobs` leaves some out only because no thread is free for them now.
-        """
+        """Send what was reserved and not claimed where it belongs."""
         left, self._left = self._left, {}
         claimed = {claim.id for claim in claims}
         rest = {r.id: r for r in reservations if r.id not in claimed}
@@ -156,7 +159,7 @@ class Acquirer:
         try:
             found = [left[each] for each in rest if each in left]
             found += await self._look([each for each in rest if each not in left], known)
-            await self._sort(rest, found, _SOON if no_thread else _LATER)
+            await self._sort(rest, found)
             await self._wait(rest, [e.row for e in found if e.why is Why.KEY_TAKEN])
             unknown = [e.row.exclusive_key for e in found if e.why is Why.UNKNOWN]
             await wake(self._parts, unknown, known)  # nobody else of the key waits for this daemon
@@ -170,12 +173,12 @@ class Acquirer:
         async with self._parts.store.connection() as c:
             return [judged(row) for row in await executions.leftover(c, ids, known)]
 
-    async def _sort(self, rest: Mapping[int, Reservation], left: Sequence[Left], wait: int) -> None:
+    async def _sort(self, rest: Mapping[int, Reservation], left: Sequence[Left]) -> None:
         def those(*whys: Why) -> list[tuple[Reservation, Leftover]]:
             return [(rest[row.id], row) for row, why, _ in left if why in whys]
 
         now = self._now()
-        delays = {Why.UNKNOWN: wait, Why.LOCKED: _LATER, Why.BAD: _LATER, Why.LANE_FULL: _SOON}
+        delays = {Why.UNKNOWN: _LATER, Why.LOCKED: _LATER, Why.BAD: _LATER, Why.LANE_FULL: _SOON}
         later = [_at(r, row, row.score or 0) for r, row in those(Why.EARLY)]
         for why, delay in delays.items():
             later += [_at(r, row, now + delay) for r, row in those(why)]

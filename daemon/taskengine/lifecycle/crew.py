@@ -40,6 +40,12 @@ class Crew:
     def _lanes(self) -> Lanes:
         return free_lanes(self.inflight, self.slots)
 
+    @property
+    def free_threads(self) -> int:
+        """Threads that no flight has, or is about to take."""
+        taken = sum(flight.threaded and not flight.ended for flight in self.inflight)
+        return max(0, min(self.threads.free, self.threads.count - self.threads.lost - taken))
+
     def resize(self, slots: int, threads: int) -> None:
         """So many slots and threads from now on; what runs is left to end."""
         self.slots = slots

@@ -23,17 +23,41 @@ from taskengine.store.pool import Connection
 from taskengine.telemetry.events import emit
 
 MOST = 500  # rows a transaction
+_Candidate = tuple[str, int, int]  # queue, score, id
+
 _ANEW = 10.0  # seconds after which a long backlog is looked through from its start again
 
 
-class _Chosen(NamedTuple):
-    """What a turn is to claim: ids, the due rows among them in their order, the queues looked into,
-    and those of them that may have more."""
+class Few(NamedTuple):
+    """Jobs of which only so many may be taken."""
 
-    ids: list[int]
+    jobs: Sequence[str]
+    most: int
+
+
+class _Search(NamedTuple):
+    """Which jobs are looked for, how many, and in each queue from where."""
+
+    jobs: tuple[str, ...]
+    most: int
+    queues: list[DueQueue]
+
+
+class _Found(NamedTuple):
+    """What became of a search: its jobs, the due rows that are to be claimed in their order, the
+    queues looked into, and those of them that may have more."""
+
+    jobs: tuple[str, ...]
     rows: list[DueRow]
     queues: list[str]
     full: set[str]
+
+
+class _Chosen(NamedTuple):
+    """What a turn is to claim."""
+
+    ids: list[int]
+    found: list[_Found]
 
 
 class DirectMode:
@@ -43,8 +67,8 @@ class DirectMode:
         self._parts = parts
         self._acquirer = acquirer
         self._told = False
-        self._seen: dict[str, tuple[DueRow, float]] = {}  # the last one, and since when we go on
-        self._jobs: Sequence[str] = ()
+        # for the jobs looked for and a queue: the last one, and since when we go on from there
+        self._seen: dict[tuple[tuple[str, ...], str], tuple[DueRow, float]] = {}
         self.more = False  # the last turn left some that only a slot, a lane or a key kept away
 
     @property
@@ -66,64 +90,72 @@ class DirectMode:
         return now
 
     async def claim(
-        self, limits: Sequence[tuple[str, int]], n: int, worker_id: int, jobs: Sequence[str]
+        self,
+        limits: Sequence[tuple[str, int]],
+        n: int,
+        worker_id: int,
+        jobs: Sequence[str],
+        few: Few | None = None,
     ) -> tuple[list[Claim], bool]:
         """Up to `n` claims, each queue at most its limit, the first queue's first; and whether the
-        next turn may follow at once."""
+        next turn may follow at once. Of `few` no more than it says, in the same order."""
         n = min(n, MOST)
-        wanted = self._wanted(limits, n, jobs)
+        shares = [Few(jobs, n)] if few is None else [Few(jobs, n), few]
+        searches = [self._search(limits, share) for share in shares]
+        asked = [name for share in shares for name in share.jobs]
         chosen: _Chosen | None = None
 
         async def attempt(token: int, lanes: Lanes) -> Claimed:
             nonlocal chosen
             async with self._parts.store.transaction() as c:
                 if chosen is None:
-                    chosen = await self._choose(c, wanted, n, jobs, lanes)
+                    chosen = await self._choose(c, searches, n, lanes)
                 if not chosen.ids:
                     return Claimed([], [])
                 known = self._acquirer.jobs
-                return await claim_all(c, chosen.ids, worker_id, token, jobs, lanes, known)
+                return await claim_all(c, chosen.ids, worker_id, token, asked, lanes, known)
 
         claims = await self._acquirer.claimed(attempt)
         held_up = await self._put_away()
         assert chosen is not None  # noqa: S101  Postgres has answered
-        self._go_on(chosen)
-        self.more = held_up or bool(chosen.full)
-        return claims, len(chosen.rows) == n
+        for found in chosen.found:
+            self._go_on(found)
+        self.more = held_up or any(found.full for found in chosen.found)
+        return claims, sum(len(found.rows) for found in chosen.found) == n
 
-    def _wanted(
-        self, limits: Sequence[tuple[str, int]], n: int, jobs: Sequence[str]
-    ) -> list[DueQueue]:
-        """The queues, each from where the last turn left it; from the start where other jobs are
-        asked for, because those were passed over."""
-        if jobs != self._jobs:
-            self._seen.clear()
-            self._jobs = jobs
+    def _search(self, limits: Sequence[tuple[str, int]], share: Few) -> _Search:
+        """In each queue from where the last search for these jobs left it: those that it passed over
+        were others'."""
+        jobs, most = tuple(share.jobs), min(share.most, MOST)
         now = self._parts.clock.monotonic()
-        self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] < _ANEW}
+        self._seen = {each: seen for each, seen in self._seen.items() if now - seen[1] < _ANEW}
         wanted = []
         open_ = [each for each in limits if each[0] not in self._acquirer.paused]
         for name, limit in open_:
-            row, _ = self._seen.get(name, (None, 0.0))
+            row, _ = self._seen.get((jobs, name), (None, 0.0))
             at = (None, None) if row is None else (row.run_at, row.id)
-            wanted.append(DueQueue(name, min(limit, n), *at))
-        return wanted
+            wanted.append(DueQueue(name, min(limit, most), *at))
+        return _Search(jobs, most, wanted)
 
     async def _choose(
-        self, c: Connection, wanted: Sequence[DueQueue], n: int, jobs: Sequence[str], lanes: Lanes
+        self, c: Connection, searches: Sequence[_Search], n: int, lanes: Lanes
     ) -> _Chosen:
         """The first `n` of the due rows and of the waiters whose key is free, each queue at most its
         limit. What is locked and not taken is free again when the transaction ends."""
         orphaned = (lanes.once > 0, lanes.again > 0)
-        rows = await lock_due(c, wanted, n, jobs, orphaned=orphaned)
-        names = [queue.name for queue in wanted]
-        woken = await executions.next_of_free_keys(c, names, n, jobs)
-        counts = Counter(row.queue for row in rows)
-        full = {q.name for q in wanted if len(rows) == n or counts[q.name] == q.most}
-        found = {(row.queue, row.score, row.id) for row in rows}
-        ids = _first(n, wanted, found | {(each.queue, each.score, each.id) for each in woken})
-        taken = frozenset(ids)
-        return _Chosen(sorted(ids), [row for row in rows if row.id in taken], names, full)
+        due: list[list[DueRow]] = []
+        candidates: set[_Candidate] = set()
+        for jobs, most, wanted in searches:
+            rows = await lock_due(c, wanted, most, jobs, orphaned=orphaned)
+            names = [queue.name for queue in wanted]
+            woken = await executions.next_of_free_keys(c, names, most, jobs)
+            found = {(row.queue, row.score, row.id) for row in rows}
+            found |= {(each.queue, each.score, each.id) for each in woken}
+            candidates |= _first(most, wanted, found)
+            due.append(rows)
+        taken = frozenset(each[2] for each in _first(n, searches[0].queues, candidates))
+        pairs = zip(searches, due, strict=True)
+        return _Chosen(sorted(taken), [_found(each, rows, taken) for each, rows in pairs])
 
     async def _put_away(self) -> bool:
         """Mark the refused waiters of a key, or they would be chosen again and again; whether any
@@ -140,25 +172,37 @@ class DirectMode:
                 return True
         return bool(waiters) or Why.LANE_FULL in whys.values()
 
-    def _go_on(self, chosen: _Chosen) -> None:
+    def _go_on(self, found: _Found) -> None:
         """From what was chosen, in a queue that may have more; else from its start again."""
         now = self._parts.clock.monotonic()
-        last = {row.queue: row for row in chosen.rows}
-        for name in chosen.queues:
-            if name not in chosen.full:
-                self._seen.pop(name, None)
+        last = {row.queue: row for row in found.rows}
+        for name in found.queues:
+            place = (found.jobs, name)
+            if name not in found.full:
+                self._seen.pop(place, None)
             elif name in last:
-                _, since = self._seen.get(name, (None, now))
-                self._seen[name] = (last[name], since)
+                _, since = self._seen.get(place, (None, now))
+                self._seen[place] = (last[name], since)
 
 
-def _first(n: int, wanted: Sequence[DueQueue], found: Iterable[tuple[str, int, int]]) -> list[int]:
-    """Of (queue, score, id) the first `n` ids, each queue at most its limit."""
+def _found(search: _Search, rows: Sequence[DueRow], taken: frozenset[int]) -> _Found:
+    """Of a search's rows those that are taken; a queue that gave all it was to give, or more than
+    is taken, may have more."""
+    counts = Counter(row.queue for row in rows)
+    spent = len(rows) == search.most
+    full = {queue.name for queue in search.queues if spent or counts[queue.name] == queue.most}
+    full |= {row.queue for row in rows if row.id not in taken}
+    ours = [row for row in rows if row.id in taken]
+    return _Found(search.jobs, ours, [queue.name for queue in search.queues], full)
+
+
+def _first(n: int, wanted: Sequence[DueQueue], found: Iterable[_Candidate]) -> set[_Candidate]:
+    """The first `n`, each queue at most its limit."""
     rank = {queue.name: place for place, queue in enumerate(wanted)}
     room = {queue.name: queue.most for queue in wanted}
-    ids: list[int] = []
-    for queue, _, execution_id in sorted(found, key=lambda each: (rank[each[0]], *each[1:])):
-        if len(ids) < n and room[queue] > 0:
-            room[queue] -= 1
-            ids.append(execution_id)
-    return ids
+    first: set[_Candidate] = set()
+    for each in sorted(found, key=lambda each: (rank[each[0]], *each[1:])):
+        if len(first) < n and room[each[0]] > 0:
+            room[each[0]] -= 1
+            first.add(each)
+    return first

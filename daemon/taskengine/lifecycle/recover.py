@@ -24,11 +24,12 @@ BATCH = 500
 
 
 async def bury(parts: Parts, worker_id: int, seen_beat: int | None, by: str) -> int | None:
-    """Declare a worker dead, take its first rows in the same transaction; None: it lives, or
-    somebody else was first. `seen_beat` None: a lock file proves the death."""
+    """Declare a worker dead, take its first rows in the same transaction; None: it lives, somebody
+    else was first, or its row is held (the next turn tries again). `seen_beat` None: a lock file
+    proves the death."""
     async with parts.store.transaction() as c:
-        await workers.lock(c, worker_id)
-        if not await workers.declare_dead(c, worker_id, seen_beat):
+        locked = await workers.lock(c, worker_id)
+        if not locked or not await workers.declare_dead(c, worker_id, seen_beat):
             return None
         moved = await _take(parts, c, await executions.orphans_of(c, worker_id, BATCH), by)
     emit("worker.buried", worker_id=worker_id, proven=seen_beat is None, count=len(moved))

@@ -67,6 +67,7 @@ class Leftover(NamedTuple):
     paused: bool
     orphanings: int | None = None
     exclusive_key: str | None = None
+    job: str | None = None
 
 
 class Moved(NamedTuple):

@@ -64,9 +64,9 @@ async def living(c: Connection) -> list[Worker]:
     return [Worker(*r.values()) for r in await c.fetch(sql("workers/living"))]
 
 
-async def lock(c: Connection, worker_id: int) -> None:
-    """Shut out the worker's claims until this transaction ends."""
-    await c.execute(sql("workers/lock"), worker_id)
+async def lock(c: Connection, worker_id: int) -> bool:
+    """Shut out the worker's claims until this transaction ends; False: its row is held just now."""
+    return await c.fetchval(sql("workers/lock"), worker_id) is not None
 
 
 async def declare_dead(c: Connection, worker_id: int, seen_beat: int | None) -> bool:

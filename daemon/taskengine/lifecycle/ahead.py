@@ -1,0 +1,77 @@
+"""Looking past a backlog that waits for threads, for what needs none.
+
+Guarantees: the queues stay as they are but for what is taken; each message is looked at once in
+`_ANEW` seconds, however long the backlog, and what is new behind it within `LOOK`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from taskengine.broker.queue import BadEpoch, Seen
+from taskengine.errors import Away, BrokerUnavailable, StoreBusy
+from taskengine.lifecycle.claiming import Why, judged
+from taskengine.lifecycle.parts import Parts
+from taskengine.model.execution import Reservation
+from taskengine.store import executions
+
+LOOK = 0.5  # seconds from one look at all that is new to the next
+_AHEAD = 500  # messages of a queue that are looked at together
+_ANEW = 10.0  # seconds after which a backlog is looked through from its start again
+
+
+class Ahead:
+    """Where in each queue the last look ended."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._seen: dict[str, Seen] = {}
+        self._next = self._anew = 0.0
+
+    async def look(
+        self, limits: Mapping[str, int], n: int, jobs: Sequence[str]
+    ) -> tuple[list[Reservation], bool]:
+        """Reserve up to `n` of these jobs from behind, each queue at most its limit; and whether the
+        next look may follow at once."""
+        now = self._parts.clock.monotonic()
+        if now < self._next or not limits:
+            return [], False
+        if now >= self._anew:
+            self._seen.clear()
+            self._anew = now + _ANEW
+        taken: list[Reservation] = []
+        more = False
+        try:
+            more = await self._look(limits, n, jobs, taken)
+        except BadEpoch:
+            self._parts.memory.suspect()
+        except (BrokerUnavailable, Away, StoreBusy):
+            pass  # it was only a look; what was taken before is ours
+        if not more and not taken:
+            self._next = now + LOOK
+        return taken, more
+
+    async def _look(
+        self, limits: Mapping[str, int], n: int, jobs: Sequence[str], taken: list[Reservation]
+    ) -> bool:
+        seen = await self._parts.queues.peek([(q, self._seen.get(q)) for q in limits], _AHEAD)
+        wanted = await self._wanted([each.id for some in seen.values() for each in some], jobs)
+        more = False
+        for queue, some in seen.items():
+            ids = [each.id for each in some if each.id in wanted]
+            ours = ids[: min(limits[queue], n - len(taken))]
+            if ours:
+                generation = self._parts.memory.generation
+                taken += await self._parts.queues.take(queue, ours, generation)
+            if len(ours) == len(ids) and some:  # else the next look begins here again
+                self._seen[queue] = some[-1]
+                more = more or len(some) == _AHEAD
+        return more
+
+    async def _wanted(self, ids: Sequence[int], jobs: Sequence[str]) -> set[int]:
+        """Those that could be claimed now."""
+        if not ids:
+            return set()
+        async with self._parts.store.connection() as c:
+            rows = await executions.leftover(c, ids, jobs)
+        return {row.id for row in rows if judged(row).why is Why.RACED}
