@@ -47,6 +47,15 @@ async def long_at_first(ctx: JobContext) -> None:
         await asyncio.sleep(0.02)
 
 
+@job("endless", timeout=600)
+async def endless(ctx: JobContext) -> None:
+    """Until it is asked to stop."""
+    begun(ctx)
+    while True:
+        ctx.checkpoint()
+        await asyncio.sleep(0.02)
+
+
 @job("stuck-thread", timeout=600)
 def stuck_thread(ctx: JobContext) -> None:
     """A thread that does not look up in its first run; done at once in any later one."""

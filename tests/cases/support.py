@@ -6,6 +6,7 @@ Their beats, leases and graces are short, and their jobs (`case_jobs`) write a l
 from __future__ import annotations
 
 import json
+import socket
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,12 @@ def case_registry() -> Registry:
     return Registry.load([JOBS])
 
 
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 class Ground:
     """Daemons on the stores of `parts`, whose registry is `case_registry()`."""
 
@@ -58,13 +65,18 @@ class Ground:
     def daemon(self, dies_at: str | None = None, **sections: Mapping[str, object]) -> Daemon:
         """One more daemon, started. `dies_at`: see `case_jobs.DEATHS`; `sections` of its
         configuration overrule the quick ones, key by key."""
-        path = self.folder / f"daemon-{len(self._daemons) + 1}.toml"
-        path.write_text(self._toml(sections))
+        path = self.write_config(**sections)
         environ = {"CASE_RUNS": str(self.runs_file), "CASE_DIES_AT": dies_at or ""}
         daemon = Daemon(path, self.log, environ)
         daemon.start()
         self._daemons.append(daemon)
         return daemon
+
+    def write_config(self, **sections: Mapping[str, object]) -> Path:
+        """A configuration file of the next daemon."""
+        path = self.folder / f"daemon-{len(self._daemons) + 1}.toml"
+        path.write_text(self._toml(sections))
+        return path
 
     def _toml(self, sections: Mapping[str, Mapping[str, object]]) -> str:
         config = self.parts.config

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from taskengine.errors import BrokerUnavailable
 from taskengine.insight import why
+from taskengine.lifecycle.dispatch import Request
 from taskengine.model.outcome import Ending, Outcome
-from taskengine.services.orphans import OverTime, Reservations
+from taskengine.services.orphans import DeadWorkers, OverTime, Reservations
 from taskengine.store import executions
 from tests.cases import case_jobs as jobs
 from tests.cases.support import Ground
@@ -20,33 +23,53 @@ TIMED_OUT = Outcome(Ending.TIMED_OUT, reason="timed_out", error="timed out")
 
 
 async def test_c23_two_hundred_lost_acks_leave_nothing_behind(hands: Hands) -> None:
+    """Redis refuses every ZREM while they are acknowledged, and is healed."""
     await hands.know(a_job())
-    for _ in range(200):
-        await hands.dispatch()
-    reserved = await hands.reserve(500)
-    for claim in await hands.claim(*(r.id for r in reserved)):
-        await hands.settle(claim)
-    assert (await hands.parts.queues.depths())["default"].processing == 200
+    hands.crew.slots = 200
+    await hands.dispatcher.dispatch_many([Request("work") for _ in range(200)])
+    await hands.redis("ACL", "SETUSER", "default", "-zrem")
+    try:
+        async with hands.working():
+            await settled_by(hands, "work")
+    finally:
+        await until(lambda: _heal(hands))
+    depth = (await hands.parts.queues.depths())["default"]
+    assert (depth.waiting, depth.processing) == (0, 200)
     await hands.age_reservations()
-    while await Reservations(hands.parts).tick():
-        pass
+    assert await Reservations(hands.parts).tick()
     again = await hands.reserve(500)
     claims = await hands.claim(*(r.id for r in again))
     await hands.crew.acquirer.put_away(again, claims)
-    assert claims == []
+    assert (len(again), claims) == (200, [])
     assert sum(map(sum, (await hands.parts.queues.depths()).values())) == 0
-    rows = await hands.sql("select distinct state, attempt from task_executions")
-    assert [tuple(row.values()) for row in rows] == [("succeeded", 1)]
+    rows = await hands.sql("select distinct state, attempt, fence from task_executions")
+    assert [tuple(row.values()) for row in rows] == [("succeeded", 1, 1)]
+
+
+async def _heal(hands: Hands) -> bool:
+    """As soon as the breaker lets it through."""
+    with suppress(BrokerUnavailable):
+        await hands.redis("ACL", "SETUSER", "default", "+@all")
+        return True
+    return False
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shift", ["0 s", "10 min", "-10 min"])
 async def test_c24_what_a_killed_worker_ran_is_recovered_and_the_log_says_why(
-    ground: Ground,
+    ground: Ground, shift: str
 ) -> None:
+    """Also where the clock was set between: to the rows it is as if their times had been moved."""
     daemon = ground.daemon()
     await ground.engine.dispatch_many([jobs.long_at_first.call() for _ in range(3)])
     await ground.until_count("state = 'running'", 3)
     daemon.kill()
+    moved = f"interval '{shift}'"
+    await ground.sql(
+        f"update task_executions set claimed_at = claimed_at - {moved},"
+        f" deadline_at = deadline_at - {moved}, run_at = run_at - {moved}"
+    )
+    await ground.sql(f"update task_workers set last_beat_at = last_beat_at - {moved}")
     ground.daemon()
     await ground.until_count("state = 'succeeded' and attempt = 2 and orphanings = 1", 3)
     told = ground.logged("execution.orphaned")
@@ -61,14 +84,14 @@ async def test_c26_a_backend_ended_at_the_last_write_costs_a_repeat(
     real, ended = executions.succeed, list[int]()
 
     async def succeed(c: Any, rows: Any) -> Any:
-        if not ended:
+        if len(ended) < 3:
             ended.append(1)
             await c.execute("select pg_terminate_backend(pg_backend_pid())")
         return await real(c, rows)
 
     monkeypatch.setattr(executions, "succeed", succeed)
     row = await hands.run()
-    assert ended
+    assert len(ended) == 3
     assert (row["state"], row["attempt"]) == ("succeeded", 1)
     assert hands.crew.inflight.busy == 0
 
@@ -86,6 +109,31 @@ async def test_c27_a_row_that_is_locked_holds_up_no_other_orphan(hands: Hands) -
         assert await hands.state(stuck.id) == "running"
     await sweep.tick()
     assert await hands.state(stuck.id) == "pending"
+
+
+@pytest.mark.parametrize("stuck", [0, 1])
+async def test_c27_a_dead_worker_whose_row_is_locked_holds_up_no_other(
+    hands: Hands, stuck: int
+) -> None:
+    """As by the backend of a claim whose host has lost its power. The next turn finds it, too."""
+    await hands.know(a_job())
+    dead = [await Hands(hands.parts, f"dead {n}").join() for n in range(2)]
+    ids = []
+    for each in dead:
+        sent = await hands.dispatch()
+        await hands.claim(sent.execution_id, worker=each.worker_id)
+        ids.append(sent.execution_id)
+        each.die()
+    await hands.beat()
+    service = DeadWorkers(hands.parts, hands.identity, hands.watch)
+    async with hands.parts.store.transaction() as c:
+        held = "select from task_workers where id = $1 for key share"
+        await c.execute(held, dead[stuck].worker_id)
+        await asyncio.wait_for(service.tick(), 10)
+        assert await hands.state(ids[1 - stuck]) == "pending"
+        assert await hands.state(ids[stuck]) == "running"
+    await service.tick()
+    assert [await hands.state(each) for each in ids] == ["pending", "pending"]
 
 
 @pytest.mark.parametrize(

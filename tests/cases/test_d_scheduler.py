@@ -14,6 +14,7 @@ import pytest
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.schedule import Schedule
 from taskengine.store import executions
+from tests.cases.support import Ground
 from tests.support.scheduling import NOON, World, at, scheduled
 
 
@@ -72,20 +73,29 @@ async def test_c48_after_an_outage_one_run_catches_up(world: World, down: timede
     assert len(await world.keys()) == 2
 
 
-@pytest.mark.parametrize("jump", [timedelta(hours=2), timedelta(hours=-1), timedelta(seconds=-2)])
+@pytest.mark.parametrize(
+    ("jump", "fired"),
+    [
+        (timedelta(hours=2), ["12:01", "14:01"]),
+        (timedelta(hours=-1), ["12:01", "12:02", "12:03"]),
+        (timedelta(seconds=-2), ["12:01", "12:02", "12:03"]),
+    ],
+    ids=["two-hours-on-and-back", "an-hour-back", "a-step-after-a-fire"],
+)
 async def test_c49_a_clock_that_jumps_repeats_nothing_and_stops_nothing(
-    world: World, jump: timedelta
+    world: World, jump: timedelta, fired: list[str]
 ) -> None:
+    """A slot fires once; what a clock ahead has fired is not waited for: the next slot comes."""
     await world.add(scheduled("totals"))
     await world.turn(at(12, 1))
     await world.turn(at(12, 1) + jump)
     for minute in (1, 2, 3):
         await world.turn(at(12, minute))
-    before = await world.keys()
-    assert len(before) == len(set(before))
+    assert await world.keys() == [f"totals:2026-11-02T{time}:00Z" for time in fired]
     later = max(at(12, 4), at(12, 1) + jump + timedelta(minutes=1))
     await world.turn(later)
-    assert f"totals:{later:%Y-%m-%dT%H:%M:%SZ}" in await world.keys()
+    assert (await world.keys())[-1] == f"totals:{later:%Y-%m-%dT%H:%M:%SZ}"
+    assert bool(world.told("schedule.ahead")) == (abs(jump) > timedelta(minutes=1))
 
 
 async def test_c50_a_second_scheduler_doubles_nothing(world: World) -> None:
@@ -99,17 +109,51 @@ async def test_c50_a_second_scheduler_doubles_nothing(world: World) -> None:
     assert len(keys) == len(set(keys)) == 15
 
 
+@pytest.mark.slow
+async def test_c50_a_second_daemon_by_hand_shares_each_slot_once(ground: Ground) -> None:
+    """Two real ones over a schedule of seconds, one of them restarted in between."""
+    first = ground.daemon()
+    ground.daemon()
+    await ground.sql(
+        "update task_job_definitions set is_enabled = true, fired_until = now()"
+        " where name = 'each-second'"
+    )
+    await ground.until_count("state = 'succeeded'", 3)
+    first.kill()
+    await ground.until_count("state = 'succeeded'", 6)
+    first.start()
+    await ground.until_count("state = 'succeeded'", 12)
+    slots = await ground.sql("select distinct scheduled_for from task_executions")
+    assert len(slots) == await ground.count("scheduled_for is not null")
+    done = await ground.sql(
+        "select id from task_executions where state = 'succeeded' and fence = 1"
+    )
+    assert {ground.runs()[row["id"]] for row in done} == {1}
+
+
 async def test_c51_a_slot_that_is_taken_is_no_error_and_holds_nobody_up(world: World) -> None:
-    await world.add(scheduled("taken"), scheduled("other"))
+    """Taken by hand; and, in `alone`, by the exclusive run before it, which is not over."""
+    alone = scheduled("alone")
+
+    @alone.exclusive
+    def one() -> str:
+        return "alone"
+
+    await world.add(scheduled("taken"), scheduled("other"), alone)
     await world.sql(
         "insert into task_executions (job, queue, idempotency_key)"
         " values ('taken', 'default', 'taken:2026-11-02T12:01:00Z')"
     )
     await world.turn(at(12, 1))
-    assert await world.keys() == ["other:2026-11-02T12:01:00Z", "taken:2026-11-02T12:01:00Z"]
+    assert len(await world.keys()) == 3
+    await world.sql(
+        "update task_executions set state = 'running', claim_token = 1 where job = 'alone'"
+    )
     await world.turn(at(12, 2))
-    assert len(await world.keys("taken")) == 2
-    assert world.told("service.failed") == []
+    for name in ("taken", "other", "alone"):
+        assert len(await world.keys(name)) == 2
+    for event in ("schedule.failed", "schedule.held", "schedule.missed"):
+        assert world.told(event) == []
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before-the-insert", "after-the-insert"])

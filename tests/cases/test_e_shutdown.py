@@ -58,7 +58,7 @@ def test_c53_the_unit_waits_longer_than_the_drain_and_signals_the_daemon_alone()
 
 @pytest.mark.slow
 async def test_c54_five_deploys_use_up_no_attempt(ground: Ground) -> None:
-    sent = await ground.engine.dispatch(jobs.slow.call(seconds=3600))
+    sent = await ground.engine.dispatch(jobs.endless.call())
     for _ in range(5):
         daemon = ground.daemon(workers={"drain_timeout": 0})
         await ground.until_count("state = 'running'", 1)

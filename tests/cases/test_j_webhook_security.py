@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import hmac
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,13 +16,16 @@ import pytest_asyncio
 import taskengine
 from taskengine.config import Config, Webhooks
 from taskengine.lifecycle.parts import Parts
+from taskengine.services.retention import Retention
 from taskengine.services.webhooks import StrandedWebhooks
+from taskengine.store import reports
 from tests.support.make import Hands
 from tests.support.webhooks import KEY, OLD_KEY, SOURCE, Site, event, register, serving, signed
 from tests.support.webhooks import with_sources as _with_sources
 
 SOURCE_FOLDER = Path(taskengine.__file__).parent
 TOLERANCE = 120  # seconds, the default
+EQUALS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 
 
 @pytest.fixture
@@ -66,22 +71,20 @@ async def test_c95_emoji_and_bad_utf8_are_judged_after_the_signature(site: Site)
 
 
 def test_c97_no_secret_is_compared_with_an_equals_sign() -> None:
-    """What is called a signature, key, token, secret or digest meets `==` nowhere, but for the
-    engine's own random claim and lease tokens, which are no secrets."""
-    words = ("signature", "secret", "password", "digest", "hmac", "api_key")
+    """What is called so meets `==` and `in` nowhere. (The engine's claim and lease tokens are drawn
+    to be distinct, not to be secret, and there is no login of the dashboard yet.)"""
+    words = {"signature", "signatures", "secret", "password", "digest", "hmac", "mac"}
     found = []
     for path in SOURCE_FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Compare):
+            if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], EQUALS):
                 continue
-            if not any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
-                continue
-            text = ast.unparse(node).lower()
-            if any(word in text for word in words):
-                found.append(f"{path.name}:{node.lineno} {text}")
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            names |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+            if any(words & set(name.lower().split("_")) for name in names):
+                found.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
     assert found == []
-    texts = [p.read_text() for p in SOURCE_FOLDER.rglob("signature*.py")]
-    assert any("compare_digest" in text for text in texts)
+    assert "hmac.compare_digest(" in (SOURCE_FOLDER / "model" / "signatures.py").read_text()
 
 
 async def test_c98_a_captured_request_is_refused_later_and_is_a_duplicate_now(site: Site) -> None:
@@ -106,14 +109,29 @@ async def test_c99_the_future_has_the_same_bound(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "stamp", ["-1", "NaN", "1e309", "1798761600000", "1_000", "", "0x10", "9" * 400]
+    "stamp", ["-1", "NaN", "1e309", "1798761600000", "1_000", "", "1 23", "0x10", "9" * 400]
 )
 async def test_c99_a_stamp_that_is_none_is_refused_and_never_a_500(site: Site, stamp: str) -> None:
-    headers = signed(event(), site.now()) | {"x-everee-webhook-timestamp": stamp}
-    assert (await site.send(event(), headers)).status_code in (400, 401)
+    """Not even where it is signed as it stands."""
+    message = stamp.encode() + b"." + event()
+    mac = hmac.new(KEY.encode(), message, hashlib.sha256).hexdigest()
+    headers = {"x-everee-webhook-timestamp": stamp, "x-everee-webhook-signature": f"v1={mac}"}
+    assert (await site.send(event(), headers)).status_code == 401
     arabic = signed(event(), site.now()) | {"x-everee-webhook-timestamp": "١٢٣".encode()}
-    assert (await site.send(event(), arabic)).status_code in (400, 401)
+    assert (await site.send(event(), arabic)).status_code == 401
     assert await count(site) == 0
+
+
+async def test_c99_who_was_seen_is_known_long_after_the_tolerance(site: Site, hands: Hands) -> None:
+    """An event's row stays when its body goes: a replay is a duplicate however late it comes."""
+    await site.post(event())
+    await hands.sql("update webhook_events set received_at = now() - interval '399 d', error = ''")
+    await hands.sql("delete from task_executions")
+    await Retention(hands.parts, hands.identity, hands.token).tick()
+    [row] = await hands.sql("select body from webhook_events")
+    assert row["body"] is None
+    assert (await site.post(event())).json() == {"status": "duplicate"}
+    assert await hands.sql("select from task_executions") == []
 
 
 @pytest.mark.parametrize("keys", [(KEY,), (OLD_KEY,), (OLD_KEY, KEY)], ids=["new", "old", "both"])
@@ -121,6 +139,9 @@ async def test_c100_while_a_key_is_rotated_both_are_taken(
     site: Site, keys: tuple[str, ...]
 ) -> None:
     assert (await site.post(event(), *keys)).status_code == 200
+    told = site.told("webhook.old_key")
+    assert [each["key_index"] for each in told] == ([1] if keys == (OLD_KEY,) else [])
+    assert OLD_KEY not in repr(site.events), "which one is told, not its value"
 
 
 async def test_c100_after_it_the_old_one_is_refused(parts: Parts, config: Config) -> None:
@@ -149,11 +170,20 @@ async def test_c103_an_older_event_keeps_its_own_time_and_the_oldest_is_recovere
     assert [row["event_id"] for row in rows] == ["v1", "v2"]
     await hands.sql("delete from task_executions")
     await hands.sql(
-        "update webhook_events set received_at = now() - interval '1 h',"
-        " touched_at = now() - interval '1 h', recover_at = now() - interval '1 min' * id"
+        "update webhook_events set recover_at = now(), received_at = case event_id"
+        " when 'v1' then now() - interval '2 h' else now() - interval '1 h' end"
     )
-    sweep = StrandedWebhooks(hands.parts, hands.identity, hands.token, hands.dispatcher)
-    await sweep.tick()
-    made = await hands.sql("select subject from task_executions order by id")
-    assert len(made) == 2
-    assert (await hands.sql("select received_at from webhook_events"))[0]["received_at"]
+    webhooks = hands.parts.config.webhooks.model_copy(update={"limit": 1})
+    config = hands.parts.config.model_copy(update={"webhooks": webhooks})
+    one_by_one = replace(hands.parts, config=config)
+    sweep = StrandedWebhooks(one_by_one, hands.identity, hands.token, hands.dispatcher)
+    for expected in ("v1", "v2"):
+        await sweep.tick()
+        made = await hands.sql(
+            "select v.event_id from task_executions e"
+            " join webhook_events v on e.subject = 'webhook:' || v.id order by e.id desc limit 1"
+        )
+        assert made[0]["event_id"] == expected
+    async with hands.parts.store.connection() as c:
+        (waiting,) = await reports.webhooks(c, 300.0)
+    assert waiting.oldest > 7000, "its age is not hidden by its recovery"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import structlog
 
 from taskengine.cli import execution_views
 from taskengine.cli.execution_views import Whole
-from taskengine.cli.words import clean as on_terminal
 from taskengine.client import TaskEngine
 from taskengine.insight.schedules import schedules
 from taskengine.store import executions, logs
-from taskengine.telemetry.redact import HIDDEN, clean, clean_text
+from taskengine.telemetry.events import emit, subscribe
+from taskengine.telemetry.logs import LogEvents, set_up
+from taskengine.telemetry.redact import HIDDEN, clean
+from tests.cli.conftest import Cli
 from tests.support.make import Hands, Told, a_job
 from tests.support.scheduling import World, at, scheduled
 
@@ -21,7 +28,7 @@ _EVIL = "<img src=x onerror=alert(1)>\x1b[31m\r\nERROR forged line\u202e javascr
 
 
 async def test_c104_a_broken_schedule_is_shown_with_its_error_and_the_others_fire(
-    hands: Hands,
+    hands: Hands, cli: Cli
 ) -> None:
     world = World(hands.parts)
     await world.add(*(scheduled(f"job-{n}") for n in range(20)))
@@ -33,6 +40,20 @@ async def test_c104_a_broken_schedule_is_shown_with_its_error_and_the_others_fir
     assert set(shown.values()) == {None}
     assert world.told("schedule.broken")
     world.close()
+    listed = (await cli("schedules", "list", "--json")).objects
+    assert "no cron" in {each["job"]: each["error"] for each in listed}["job-7"]
+    assert (await cli("schedules", "next", "job-7")).status != 0
+    assert (await cli("doctor")).status != 0
+
+
+async def test_c104_what_is_set_by_hand_is_refused_whole(hands: Hands, cli: Cli) -> None:
+    """(Files of definitions come later.) One bad setting among three: none is applied."""
+    await hands.know(a_job())
+    before = await hands.sql("select * from task_job_definitions")
+    told = await cli("jobs", "set", "work", "timeout=7", "schedule=0 0 31 2 *", "queue=low")
+    assert told.status != 0
+    assert "schedule" in told.err
+    assert await hands.sql("select * from task_job_definitions") == before
 
 
 @pytest.mark.parametrize(
@@ -49,23 +70,59 @@ def test_c105_values_under_secret_names_are_hidden(secret: Any) -> None:
     assert HIDDEN in json.dumps(clean(secret))
 
 
-async def test_c105_a_secret_in_an_exception_reaches_no_row_log_or_event(
-    hands: Hands, told: Told
+async def test_c105_a_secret_that_a_body_gives_away_is_in_no_row_log_page_or_event(
+    hands: Hands, cli: Cli, told: Told
 ) -> None:
-    """A DSN in the message; locals are never in a traceback. Arguments are in no event at all."""
+    """A DSN in an exception, an argument in a log line; locals are never in a traceback."""
 
     async def body(ctx: Any) -> None:
-        password = "local-hunter2"
-        raise ConnectionError(f"postgresql://app:hunter2@db/x refused {len(password)}")
+        local = "hunter2-" + "local"
+        ctx.log("info", "with token=hunter2", password="hunter2", deep=[{"api_key": "hunter2"}])
+        raise ConnectionError("postgresql://app:hunter2@db/x refused", len(local))
 
     await hands.know(a_job(body=body, max_attempts=1))
-    row = await hands.run()
+    stream = io.StringIO()
+    with the_log(stream):
+        row = await hands.run()
+    kept: list[object] = [row, *await hands.sql("select error from task_attempts")]
+    kept += await hands.sql("select message, fields from task_execution_logs")
+    for more in ((), ("--json",)):
+        kept.append(await cli("executions", "show", row["id"], *more))
+    seen = repr(kept) + stream.getvalue() + repr(told)
+    assert "hunter2" not in seen
+    assert "postgresql://app:***@db/x refused" in seen
+    assert "with token=***" in seen
     (attempt,) = await hands.sql("select traceback from task_attempts")
-    assert "local-hunter2" not in str(attempt["traceback"])
-    shown = execution_views.shape(await TaskEngine.of(hands.parts).get(row["id"]))
-    assert "hunter2" not in str(shown["last_error"])
-    assert "hunter2" not in clean_text(str(row["last_error"]))
-    assert not [fields for _, fields in told if "payload" in fields]
+    assert "app:hunter2" not in attempt["traceback"]
+
+
+async def test_c105_the_configuration_is_shown_without_its_secrets(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKENGINE_POSTGRES__DSN", "postgresql://app:hunter2@db/x")
+    monkeypatch.setenv("TASKENGINE_REDIS__URL", "redis://:hunter2@cache/0")
+    for args in (("config", "show"), ("config", "show", "--json"), ("run", "--help")):
+        result = await cli(*args)
+        assert result.status == 0
+        assert "hunter2" not in result.out + result.err
+
+
+@contextmanager
+def the_log(stream: io.StringIO) -> Iterator[None]:
+    """The daemon's log, as JSON."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    set_up("debug", "json", stream)
+    listener = LogEvents()
+    end = subscribe(listener, listener.wants)
+    try:
+        yield
+    finally:
+        end()
+        root.handlers = handlers
+        root.setLevel(level)
+        logging.captureWarnings(False)
+        structlog.reset_defaults()
 
 
 async def test_c106_markup_and_terminal_codes_are_shown_as_text(
@@ -93,5 +150,11 @@ async def test_c106_markup_and_terminal_codes_are_shown_as_text(
     assert json.loads(line)["log"][0]["message"]
 
 
-def test_c106_a_line_of_text_stays_one_line() -> None:
-    assert "\n" not in on_terminal(_EVIL)
+def test_c106_a_log_line_of_many_lines_is_one_entry() -> None:
+    stream = io.StringIO()
+    with the_log(stream):
+        logging.getLogger("job").warning('%s\n{"level": "error", "message": "forged"}', _EVIL)
+        emit("execution.failed", task=_EVIL, reason=_EVIL)
+    lines = stream.getvalue().splitlines()
+    assert [json.loads(line)["level"] for line in lines] == ["warning", "error"]
+    assert "\x1b" not in stream.getvalue()
