@@ -29,9 +29,19 @@ from tests.chaos.settings import KEY_OF_HOOKS, configuration
 from tests.support.daemon import Daemon
 from tests.support.proxy import Link
 
-__all__ = ["KEY_OF_HOOKS", "Cluster", "Connection", "Member", "Process"]
+__all__ = ["KEY_OF_HOOKS", "LOST", "Cluster", "Connection", "Member", "Process"]
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+"""A connection that is gone, as asyncpg may say it; the last one where it was cut in a statement."""
+
 _ROOT = Path(__file__).parents[2]
 
 

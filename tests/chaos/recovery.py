@@ -7,9 +7,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-import asyncpg
-
-from tests.chaos.cluster import Cluster, Connection
+from tests.chaos.cluster import LOST, Cluster, Connection
 from tests.chaos.history import history_of
 from tests.chaos.report import Report, Struck
 
@@ -53,8 +51,10 @@ class Recoveries:
             self._task = asyncio.create_task(self._watch())
 
     async def done(self) -> None:
-        """Until all are over."""
+        """Until all are over. What ended the watch itself is raised: it is a fault of the harness."""
         while self._waiting:
+            if self._task is not None and self._task.done():
+                self._task.result()
             await asyncio.sleep(_LOOK)
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Recoveries:
                         await asyncio.sleep(_LOOK)
                 finally:
                     c.terminate()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            except LOST:
                 await asyncio.sleep(_LOOK)
 
     async def _look(self, c: Connection) -> None:

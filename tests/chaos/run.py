@@ -15,11 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import asyncpg
-
 from taskengine import TaskEngine
 from taskengine.lifecycle.definitions import sync
-from tests.chaos.cluster import Cluster
+from tests.chaos.cluster import LOST, Cluster
 from tests.chaos.faults import KINDS
 from tests.chaos.invariants import Judge
 from tests.chaos.ledger import Ledger
@@ -121,7 +119,7 @@ class Run:
             await asyncio.sleep(_LOOK)
             if failure := workload.failure():
                 raise failure
-            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            with suppress(*LOST):
                 await self.judge.look()
 
     # ---- faults ------------------------------------------------------------------------------

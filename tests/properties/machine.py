@@ -28,10 +28,13 @@ plans = st.tuples(st.sampled_from([None, None, None, *Fault]), st.sampled_from([
 _outcomes = st.sampled_from(range(len(OUTCOMES)))
 _acquire = st.tuples(st.just("acquire"), st.sampled_from(STEPS))
 _settle = st.tuples(st.just("settle"), _outcomes)
+_turn = st.tuples(st.just("acquire"), st.just("turn"))
 steps = st.one_of(
     st.tuples(st.just("dispatch"), dispatches),
+    st.tuples(st.just("dispatch"), dispatches),
     _acquire,
-    _acquire,
+    _turn,
+    _turn,
     _settle,
     _settle,
     st.tuples(st.just("settle_late"), _outcomes),
@@ -53,7 +56,7 @@ class Interleavings(Verbs, Troubles, RuleBasedStateMachine):
         survivors=st.sampled_from(["all", "one"]),
         direct=st.booleans(),
         third=st.booleans(),
-        sent=st.lists(dispatches, min_size=1, max_size=4),
+        sent=st.lists(dispatches, min_size=3, max_size=8),
     )
     def begin(self, survivors: str, direct: bool, third: bool, sent: list[Sent]) -> None:
         self.survivors, self.direct = survivors, direct

@@ -18,8 +18,8 @@ from tests.properties.machine import Interleavings
 from tests.properties.site import Site
 
 QUICK = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=100,
+    stateful_step_count=40,
     derandomize=True,
     deadline=None,
     database=None,

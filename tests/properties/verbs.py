@@ -99,10 +99,15 @@ class Verbs(Stage):
         self._settle(daemon, claim, outcomes[number % len(outcomes)], plan)
 
     def settle_late(self, daemon: Daemon, i: int, number: int, plan: Plan) -> None:
-        """What was settled or lost long ago, in another way."""
-        daemon = self.daemon(i, lambda daemon: daemon.past)
-        if daemon.past:
-            self._settle(daemon, daemon.past[i % len(daemon.past)], OUTCOMES[number], WELL)
+        """What was settled or lost long ago, in another way; best where somebody else holds it now."""
+        daemon = self.daemon(i, self._superseded)
+        claims = self._superseded(daemon) or daemon.past
+        if claims:
+            self._settle(daemon, claims[i % len(claims)], OUTCOMES[number], WELL)
+
+    def _superseded(self, daemon: Daemon) -> list[Claim]:
+        """Its old claims of rows that run under another one."""
+        return [claim for claim in daemon.past if claim.id in self.model.holder]
 
     def _settle(self, daemon: Daemon, claim: Claim, outcome: Outcome, plan: Plan) -> None:
         """I2: moved once if it is the holder's, else not at all. I6: only a failure counts."""
