@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from taskengine.insight.why import Explanation
 from tests.chaos.cluster import LOST, Cluster, Connection
 from tests.chaos.history import history_of
 from tests.chaos.report import Report, Struck
@@ -24,6 +26,7 @@ _WHAT = (
     "select format('%s %s, orphaned %s', id, job, orphanings) from task_executions where id = $1"
 )
 
+Why = Callable[[int], Awaitable[Explanation]]
 Open = frozenset[tuple[int, int, str]]
 
 
@@ -39,8 +42,9 @@ class _Waiting:
 class Recoveries:
     """Measures each fault that ended, on a connection of its own."""
 
-    def __init__(self, cluster: Cluster, report: Report) -> None:
+    def __init__(self, cluster: Cluster, report: Report, why: Why) -> None:
         self._cluster = cluster
+        self._why = why
         self._report = report
         self._waiting: list[_Waiting] = []
         self._task: asyncio.Task[None] | None = None
@@ -86,6 +90,15 @@ class Recoveries:
                 self._over(each, asked)
                 if asked - each.since > _SLOW and before:
                     each.struck.history = await history_of(c, min(before)[0])
+                    each.struck.history.append(await self._told(min(before)[0]))
+
+    async def _told(self, execution_id: int) -> str:
+        """What the product itself says of one that has waited so long."""
+        try:
+            told = await self._why(execution_id)
+        except Exception as error:
+            return f"why: {error!r}"
+        return " · ".join(["why: " + told.headline, *(each.text for each in told.also)])
 
     def _over(self, each: _Waiting, now: float) -> None:
         struck = each.struck

@@ -51,6 +51,8 @@ class Order:
 class Run:
     """A seed, its plan and what comes of it."""
 
+    recoveries: Recoveries
+
     def __init__(self, order: Order) -> None:
         self.steps = order.plan()
         self.rate = order.rate
@@ -60,7 +62,6 @@ class Run:
         self.cluster = Cluster(self.folder, order.daemons)
         self.ledger = Ledger()
         self.judge = Judge(self.cluster, self.ledger, self.report)
-        self.recoveries = Recoveries(self.cluster, self.report)
         self._begun = time.monotonic()
 
     def now(self) -> float:
@@ -82,6 +83,7 @@ class Run:
     async def _work(self) -> None:
         async with TaskEngine(self.cluster.config) as engine:
             await sync(engine.parts)
+            self.recoveries = Recoveries(self.cluster, self.report, engine.why)
             self._begun, self.judge.begun = time.monotonic(), time.time()
             workload = Workload(self.cluster, engine, self.ledger, self.report.seed)
             workload.start(self.rate)

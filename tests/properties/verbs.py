@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from taskengine.model.execution import Claim, State
+from taskengine.model.execution import Claim, Reservation, State
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.settlement import decide
 from tests.properties.healing import take, take_direct
 from tests.properties.model import nothing
-from tests.properties.observer import Move
+from tests.properties.observer import Move, Row
 from tests.properties.site import Daemon
 from tests.properties.stage import WELL, Plan, Stage
 from tests.support.make import (
@@ -23,7 +23,16 @@ from tests.support.make import (
 Sent = tuple[str, str | None, float, str | None]
 """A dispatch: job, key, delay in seconds, exclusive key."""
 
-STEPS = ["reserve", "claim", "claim and forget", "acknowledge", "put away", "turn", "turn directly"]
+STEPS = [
+    "reserve",
+    "claim",
+    "claim and forget",
+    "claim astray",
+    "acknowledge",
+    "put away",
+    "turn",
+    "turn directly",
+]
 OUTCOMES = [SUCCEEDED, FAILED, DISCARDED, SNOOZED, RELEASED, INTERRUPTED, CANCELLED]
 ANSWERS = [
     Outcome(Ending.VERIFIED, reason="verified"),
@@ -59,6 +68,8 @@ class Verbs(Stage):
             self._claim(daemon, plan, holds=step == "claim")
         elif step in ("acknowledge", "put away") and daemon.claimed:
             self._let_go(daemon, step, plan)
+        elif step == "claim astray":
+            self._claim_astray(daemon, list(self.rows.values())[i % len(self.rows)], plan)
         elif step == "reserve":
             daemon.reserved += self.act(daemon, daemon.reserve(most), nothing, plan) or []
         elif step == "turn directly":
@@ -78,6 +89,13 @@ class Verbs(Stage):
         daemon.hold(claims)
         daemon.claimed = (reserved, claims)
         assert all(self.model.holder[claim.id] == claim.token for claim in claims)
+
+    def _claim_astray(self, daemon: Daemon, row: Row, plan: Plan) -> None:
+        """A message of long ago, or a double of another one: any row, due or not."""
+        reserved = [Reservation(row.id, row.queue)]
+        work = daemon.crew.acquirer.claim(reserved, daemon.worker_id)
+        daemon.hold(self.act(daemon, work, self.claims(daemon), plan))
+        daemon.crew.acquirer.take_left()
 
     def _let_go(self, daemon: Daemon, step: str, plan: Plan) -> None:
         """Of what was reserved."""
