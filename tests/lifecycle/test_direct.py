@@ -227,6 +227,17 @@ async def test_waiters_do_not_go_before_what_is_more_urgent(hands: Hands) -> Non
     assert await ids(hands, 2) == {made[1]}
 
 
+async def test_waiters_that_cannot_be_taken_here_hide_none_behind_them(hands: Hands) -> None:
+    await hands.know(a_job("other"), a_job("low", queue="low"))
+    for number, name in enumerate(["other", "other", "low", "low", "work"]):
+        made = await hands.insert(name, f"k{number}", exclusive=f"key:{number}")
+        await hands.change(made.id, waits_for_key=True)
+    async with hands.parts.store.connection() as c:
+        await queues.pause(c, "low", "test", None)
+    hands.crew.acquirer.paused = {"low"}
+    assert await ids(hands, 2, jobs=("work", "low")) == {made.id}
+
+
 async def test_what_was_orphaned_holds_up_nobody_behind_it(hands: Hands) -> None:
     orphaned = await many(hands, 5, orphanings=1)
     fine = [(await hands.dispatch(key=f"fine-{n}")).execution_id for n in range(2)]
@@ -267,3 +278,16 @@ async def test_switched_off_nothing_is_said_of_what_is_not_pushed(hands: Hands, 
     assert not sent.delivered
     assert told.of("execution.undelivered") == []
     assert await ids(hands) == {sent.execution_id}
+
+
+async def test_one_declared_dead_claims_nothing_and_does_not_ask_at_once_again(
+    hands: Hands,
+) -> None:
+    await many(hands, 4)
+    await many(hands, 4, "urgent", exclusive_key="k")
+    await hands.sql("update task_workers set dead_at = now()")
+    for name, jobs in (("default", ["work"]), ("payroll", ["urgent"])):
+        turn = await hands.crew.direct.claim([(name, 4)], 4, hands.worker_id, jobs)
+        assert turn[0] == []
+        turn = await hands.crew.direct.claim([(name, 1)], 1, hands.worker_id, jobs)
+        assert turn == ([], False)

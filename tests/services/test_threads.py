@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from taskengine.lifecycle import parked
+from taskengine.lifecycle import ahead, parked
 from taskengine.lifecycle.dispatch import Request
 from taskengine.lifecycle.fetch import Fetcher
 from taskengine.lifecycle.parked import Parked
@@ -100,6 +100,22 @@ async def test_what_needs_no_thread_passes_a_backlog_of_its_own_queue_and_of_a_h
         await hands.sql("delete from task_executions where state = 'pending'")
         held.let_go.set()
     assert await hands.sql("select from task_attempts") == []
+
+
+async def test_a_look_goes_on_to_the_end_of_a_backlog_however_long_that_takes(
+    hands: Hands, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_AHEAD", 5)
+    monkeypatch.setattr(ahead, "_ANEW", 0.0)
+    await backlog(hands, held, 200)
+    (quick,) = await many(hands, 1, "quick")
+    fetcher = Fetcher(hands.crew)
+    for _ in range(100):
+        await fetcher.turn()
+    assert (await hands.row(quick))["fence"] == 1
+    held.let_go.set()
+    async with hands.settling():
+        await until(lambda: not hands.crew.inflight.unfinished())
 
 
 async def test_no_more_than_the_bound_wait_here_and_nobody_spins(

@@ -205,6 +205,22 @@ async def test_a_dead_worker_fetches_nothing(hands: Hands) -> None:
     assert await hands.at(sent.execution_id) == "queue"
 
 
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_one_that_was_declared_dead_and_does_not_know_it_yet_does_not_spin(
+    hands: Hands, key: str | None
+) -> None:
+    await hands.know(a_job())
+    sent = [await hands.dispatch(exclusive_key=key) for _ in range(5)]
+    await hands.sql("update task_workers set dead_at = now()")
+    fetcher = Fetcher(hands.crew)
+    turns = 0
+    while await fetcher.turn():
+        turns += 1
+        assert turns < 20
+    assert not await fetcher.turn()  # not even when it is woken
+    assert await hands.at(sent[0].execution_id) == "queue"
+
+
 async def test_a_redis_that_does_not_remember_gives_nothing_and_is_suspected(
     hands: Hands,
 ) -> None:

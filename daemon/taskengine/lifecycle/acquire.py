@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _LATER = 5_000_000  # µs: for what cannot be claimed here, or not now
 _SOON = 1_000_000  # µs: for what only waits for a lane of this process
+_IN_VAIN = 5  # claims in a row that came to nothing, though nothing stood in their way: then a rest
 
 
 class Acquirer:
@@ -44,7 +45,15 @@ class Acquirer:
         self.paused: set[str] = set()
         self.claiming: set[int] = set()  # tokens whose claims are not handed over yet
         self._left: dict[int, Left] = {}  # what the last claim left, until it is put away
+        self._in_vain = 0
         self.last_try = parts.clock.monotonic()  # repeating is progress, too
+
+    @property
+    def rests(self) -> bool:
+        """Whether claims came to nothing a moment ago, again and again: we may have been declared
+        dead, and the next beat tells us."""
+        rested = self._parts.clock.monotonic() - self.last_try
+        return self._in_vain >= _IN_VAIN and rested < self._parts.config.workers.poll_interval
 
     async def reserve(self, limits: Sequence[tuple[str, int]], n: int) -> list[Reservation]:
         """Up to `n` ids, each queue at most its limit, paused ones left out.
@@ -84,6 +93,7 @@ class Acquirer:
             await self._fail([each for each in left if each.why is Why.BAD])
         finally:
             self.claiming.discard(token)
+        self._in_vain = 0 if claims else self._in_vain
         _tell(claims)
         return claims
 
@@ -160,7 +170,10 @@ class Acquirer:
             found = [left[each] for each in rest if each in left]
             found += await self._look([each for each in rest if each not in left], known)
             await self._sort(rest, found)
-            await self._wait(rest, [e.row for e in found if e.why is Why.KEY_TAKEN])
+            free = await self._wait(rest, [e.row for e in found if e.why is Why.KEY_TAKEN])
+            free += sum(e.why is Why.RACED for e in found)
+            if left and not claims and free == len(found):
+                self._in_vain += 1
             unknown = [e.row.exclusive_key for e in found if e.why is Why.UNKNOWN]
             await wake(self._parts, unknown, known)  # nobody else of the key waits for this daemon
         except (BrokerUnavailable, StoreBusy, Away):
@@ -195,12 +208,12 @@ class Acquirer:
         if back:
             await self._parts.queues.put_back(back)
 
-    async def _wait(self, rest: Mapping[int, Reservation], refused: Sequence[Leftover]) -> None:
+    async def _wait(self, rest: Mapping[int, Reservation], refused: Sequence[Leftover]) -> int:
         """Mark the refused waiters of a key and drop their messages: whoever leaves the key pushes
         the next. Marking looks at the key again, because it may have been left since: then it is
-        tried again at once, and so is one that goes first."""
+        tried again at once, and so is one that goes first; how many these are."""
         if not refused:
-            return
+            return 0
         ids = sorted(row.id for row in refused)
         async with self._parts.store.connection() as c:
             answers = {row.id: row for row in await executions.mark_waiting(c, ids, self.jobs)}
@@ -218,6 +231,7 @@ class Acquirer:
             await self._parts.queues.delay(locked)
         if free:
             await self._parts.queues.put_back(free)
+        return len(free)
 
     def _now(self) -> int:
         """The database's clock in µs: the promoter goes by it, whatever ours says."""

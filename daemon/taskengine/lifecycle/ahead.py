@@ -1,7 +1,8 @@
 """Looking past a backlog that waits for threads, for what needs none.
 
-Guarantees: the queues stay as they are but for what is taken; each message is looked at once in
-`_ANEW` seconds, however long the backlog, and what is new behind it within `LOOK`.
+Guarantees: the queues stay as they are but for what is taken; a look goes on to the end, however
+long the backlog; from there what is new is seen within `LOOK`, and after `_ANEW` seconds it begins
+at the start again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from taskengine.store import executions
 
 LOOK = 0.5  # seconds from one look at all that is new to the next
 _AHEAD = 500  # messages of a queue that are looked at together
-_ANEW = 10.0  # seconds after which a backlog is looked through from its start again
+_ANEW = 10.0  # seconds from the end of a backlog until it is looked through from its start again
 
 
 class Ahead:
@@ -27,6 +28,7 @@ class Ahead:
         self._parts = parts
         self._seen: dict[str, Seen] = {}
         self._next = self._anew = 0.0
+        self._amid = False  # the last look did not come to the end
 
     async def look(
         self, limits: Mapping[str, int], n: int, jobs: Sequence[str]
@@ -36,7 +38,7 @@ class Ahead:
         now = self._parts.clock.monotonic()
         if now < self._next or not limits:
             return [], False
-        if now >= self._anew:
+        if now >= self._anew and not self._amid:
             self._seen.clear()
             self._anew = now + _ANEW
         taken: list[Reservation] = []
@@ -47,6 +49,8 @@ class Ahead:
             self._parts.memory.suspect()
         except (BrokerUnavailable, Away, StoreBusy):
             pass  # it was only a look; what was taken before is ours
+        if self._amid:
+            self._anew = now + _ANEW
         if not more and not taken:
             self._next = now + LOOK
         return taken, more
@@ -55,6 +59,7 @@ class Ahead:
         self, limits: Mapping[str, int], n: int, jobs: Sequence[str], taken: list[Reservation]
     ) -> bool:
         seen = await self._parts.queues.peek([(q, self._seen.get(q)) for q in limits], _AHEAD)
+        self._amid = any(len(some) == _AHEAD for some in seen.values())
         wanted = await self._wanted([each.id for some in seen.values() for each in some], jobs)
         more = False
         for queue, some in seen.items():

@@ -116,12 +116,13 @@ class DirectMode:
                 return await claim_all(c, chosen.ids, worker_id, token, asked, lanes, known)
 
         claims = await self._acquirer.claimed(attempt)
-        held_up = await self._put_away()
+        held_up, marked = await self._put_away()
         assert chosen is not None  # noqa: S101  Postgres has answered
         for found in chosen.found:
             self._go_on(found)
         self.more = held_up or any(found.full for found in chosen.found)
-        return claims, sum(len(found.rows) for found in chosen.found) == n
+        full = sum(len(found.rows) for found in chosen.found) == n
+        return claims, full and (marked or bool(claims))  # else we may be dead and not know it yet
 
     def _search(self, limits: Sequence[tuple[str, int]], share: Few) -> _Search:
         """In each queue from where the last search for these jobs left it: those that it passed over
@@ -157,9 +158,10 @@ class DirectMode:
         pairs = zip(searches, due, strict=True)
         return _Chosen(sorted(taken), [_found(each, rows, taken) for each, rows in pairs])
 
-    async def _put_away(self) -> bool:
+    async def _put_away(self) -> tuple[bool, bool]:
         """Mark the refused waiters of a key, or they would be chosen again and again; whether any
-        row waits for a lane or a key."""
+        row waits for a lane or a key, and whether any was marked."""
+        marked = False
         left = self._acquirer.take_left()
         self._acquirer.paused |= {e.row.queue for e in left if e.why is Why.PAUSED and e.row.queue}
         whys = {each.row.id: each.why for each in left}
@@ -167,10 +169,11 @@ class DirectMode:
         if waiters:
             try:
                 async with self._parts.store.connection() as c:
-                    await executions.mark_waiting(c, waiters, self._acquirer.jobs)
+                    answers = await executions.mark_waiting(c, waiters, self._acquirer.jobs)
+                marked = any(each.marked for each in answers)
             except (Away, StoreBusy):  # marked by the next turn
-                return True
-        return bool(waiters) or Why.LANE_FULL in whys.values()
+                return True, False
+        return bool(waiters) or Why.LANE_FULL in whys.values(), marked
 
     def _go_on(self, found: _Found) -> None:
         """From what was chosen, in a queue that may have more; else from its start again."""

@@ -48,7 +48,9 @@ class Fetcher:
         """One reserve and claim; whether there may be more at once."""
         crew = self._crew
         await crew.acquirer.put_away(self.parked.take_old(), [])
-        if self._free <= 0 or len(crew.settler) > _BACKLOG or crew.identity.dead:
+        if self._free <= 0 or len(crew.settler) > _BACKLOG:
+            return False
+        if crew.identity.dead or crew.acquirer.rests:
             return False
         self._learn_kinds()
         if crew.direct.look():
