@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from taskengine.lifecycle.fetch import Fetcher
 from taskengine.lifecycle.recover import bury, take_rows
+from taskengine.store import executions
 from tests.support.make import Hands, Told, a_job
 from tests.support.until import until
 
@@ -18,6 +21,18 @@ async def _ended(hands: Hands, ids: list[int]) -> bool:
     return len(rows) == len(ids)
 
 
+def counted(monkeypatch: pytest.MonkeyPatch, statement: str) -> list[str]:
+    """One entry for each time that this statement on executions is sent."""
+    real, sent = getattr(executions, statement), list[str]()
+
+    async def sending(*args: Any) -> Any:
+        sent.append(statement)
+        return await real(*args)
+
+    monkeypatch.setattr(executions, statement, sending)
+    return sent
+
+
 async def test_a_locked_pending_row_does_not_hold_up_the_claims_of_others(hands: Hands) -> None:
     await hands.know(a_job())
     ids = [(await hands.dispatch()).execution_id for _ in range(8)]
@@ -27,6 +42,45 @@ async def test_a_locked_pending_row_does_not_hold_up_the_claims_of_others(hands:
         async with hands.working():
             await until(lambda: _ended(hands, others), 6.0)
     assert await hands.at(locked) == "delayed"
+
+
+async def test_many_locked_pending_rows_cost_a_few_statements_and_not_some_each(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = counted(monkeypatch, "claim")
+    await hands.know(a_job())
+    ids = [(await hands.dispatch()).execution_id for _ in range(16)]
+    locked, others = ids[::2], ids[1::2]
+    async with hands.parts.store.transaction() as c:
+        await c.execute("select from task_executions where id = any($1) for update", locked)
+        async with hands.settling():
+            await Fetcher(hands.crew).turn()
+            await until(lambda: _ended(hands, others))
+    assert len(tries) == 2
+    assert {await hands.at(each) for each in locked} == {"delayed"}
+
+
+@pytest.mark.parametrize(("end", "statement"), [("succeeds", "succeed"), ("fails", "settle")])
+async def test_many_locked_running_rows_cost_a_few_statements_and_not_some_each(
+    hands: Hands, end: str, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(ctx: object) -> None:
+        if end == "fails":
+            raise ValueError("no")
+
+    tries = counted(monkeypatch, statement)
+    monkeypatch.setattr("taskengine.lifecycle.settle._LOCKED_SECONDS", 3.0)
+    await hands.know(a_job("work", body, max_attempts=1, notify_on_failure=False))
+    ids = [(await hands.dispatch()).execution_id for _ in range(16)]
+    locked, others = ids[::2], ids[1::2]
+    await hands.reserve()
+    flights = [hands.fly(claim) for claim in await hands.claim(*ids)]
+    await until(lambda: all(flight.ended for flight in flights))
+    async with hands.settling(), hands.parts.store.transaction() as c:
+        await c.execute("select from task_executions where id = any($1) for update", locked)
+        await until(lambda: _ended(hands, others))
+        assert len(tries) == 2
+    assert await _ended(hands, ids)
 
 
 @pytest.mark.parametrize("end", ["succeeds", "fails"])

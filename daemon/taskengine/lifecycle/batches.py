@@ -96,13 +96,25 @@ async def halved(
     items: Sequence[T],
     run: Callable[[Sequence[T]], Awaitable[list[R]]],
     alone: Callable[[T, Exception], Awaitable[list[R]]],
+    unlocked: Callable[[Sequence[T]], Awaitable[Sequence[T]]] | None = None,
 ) -> list[R]:
-    """Run the batch; on a data error or a lock, halve it until the bad item stands alone."""
+    """Run the batch; on a data error or a lock, halve it until the bad item stands alone.
+
+    Each half behind a lock waits for it a moment: many locked rows would hold up all others for
+    minutes. `unlocked` picks those that are free at once.
+    """
     try:
         return await run(items)
     except (DataRejected, StoreBusy) as error:
         if len(items) == 1:
             return await alone(items[0], error)
+        if unlocked is not None and isinstance(error, StoreBusy):
+            free = await unlocked(items)
+            locked = set(items) - set(free)
+            answers = [
+                each for item in items if item in locked for each in await alone(item, error)
+            ]
+            return answers + (await halved(free, run, alone) if free else [])
     middle = len(items) // 2
     first = await halved(items[:middle], run, alone)
     return first + await halved(items[middle:], run, alone)

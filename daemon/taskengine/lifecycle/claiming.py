@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from taskengine.errors import DataRejected, DuplicateKey
 from taskengine.lifecycle.batches import halved
 from taskengine.model.execution import Claim
-from taskengine.store import executions
+from taskengine.store import executions, locks
 from taskengine.store.execution_rows import Leftover
 from taskengine.store.pool import Connection, attempt
 
@@ -142,7 +142,11 @@ async def _claim(
         async with attempt(c):
             return await claiming(c, some, worker_id, token, jobs)
 
-    return await halved(ids, run, refused.add)
+    async def unlocked(some: Sequence[int]) -> Sequence[int]:
+        free = await locks.unlocked(c, some)
+        return [each for each in some if each in free]
+
+    return await halved(ids, run, refused.add, unlocked)
 
 
 def _apart(first: Sequence[str]) -> Claiming:

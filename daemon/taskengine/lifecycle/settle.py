@@ -16,19 +16,18 @@ from typing import ParamSpec
 from taskengine.errors import Away, DataRejected, StoreBusy
 from taskengine.lifecycle.batches import halved
 from taskengine.lifecycle.deliver import deliver
+from taskengine.lifecycle.event_endings import event_about, fail_events, mark_events
 from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_lost, tell_moved, tell_succeeded
 from taskengine.lifecycle.scribe import Scribe
 from taskengine.lifecycle.waking import next_of
-from taskengine.model.keys import event_of
 from taskengine.model.outcome import LONGEST_DELAY, Outcome
 from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.model.text import storable
 from taskengine.runtime.backoff import Backoff
-from taskengine.store import executions, webhooks
+from taskengine.store import executions, locks, webhooks
 from taskengine.store.execution_rows import Moved
-from taskengine.store.pool import Connection
 from taskengine.telemetry.events import emit
 
 P = ParamSpec("P")
@@ -100,12 +99,12 @@ class Settler:
         successes = [e for e in batch if isinstance(e.settlement, Success)]
         others = [e for e in batch if isinstance(e.settlement, Settlement)]
         if successes:
-            await halved(successes, self._surely(self._succeed), self._surely(self._succeed_alone))
+            together, alone = self._surely(self._succeed), self._surely(self._succeed_alone)
+            await halved(successes, together, alone, self._unlocked)
         moved: list[Moved] = []
         if others:
-            moved = await halved(
-                others, self._surely(self._settle), self._surely(self._settle_alone)
-            )
+            together, alone = self._surely(self._settle), self._surely(self._settle_alone)
+            moved = await halved(others, together, alone, self._unlocked)
         for ended in batch:
             if ended not in self._postponed:
                 self._inflight.settled(ended.flight)
@@ -137,7 +136,7 @@ class Settler:
 
     async def _succeed(self, batch: Sequence[Ended]) -> list[Moved]:
         rows = sorted(e.settlement for e in batch if isinstance(e.settlement, Success))
-        about = {e.flight.claim.id: event for e in batch if (event := _event(e)) is not None}
+        about = {e.flight.claim.id: event for e in batch if (event := event_about(e)) is not None}
         processed: Iterable[str] = ()
         if about:
             async with self._parts.store.transaction() as c:
@@ -152,6 +151,15 @@ class Settler:
         tell_succeeded([e for e in batch if e.flight.claim.id in moved])
         tell_lost([e for e in batch if e.flight.claim.id not in moved])
         return []
+
+    async def _unlocked(self, batch: Sequence[Ended]) -> Sequence[Ended]:
+        """Those whose rows nobody has locked; all of them where Postgres does not say."""
+        try:
+            async with self._parts.store.connection() as c:
+                free = await locks.unlocked(c, [e.flight.claim.id for e in batch])
+        except Away:
+            return batch
+        return [e for e in batch if e.flight.claim.id in free]
 
     def _postpone(self, ended: Ended, error: Exception) -> list[Moved]:
         """Locked, or refused however plain: it is tried again later, and holds nobody up."""
@@ -191,8 +199,8 @@ class Settler:
             moved = await executions.settle(
                 c, rows, self._by, self._parts.notice_queue, self._parts.config.recovery.check_after
             )
-            await _fail_events(c, batch, moved)
-            processed = await _mark_events(c, batch, moved)
+            await fail_events(c, batch, moved)
+            processed = await mark_events(c, batch, moved)
         for source in processed:
             emit("webhook.processed", source=source)
         ids_moved = {m.id for m in moved}
@@ -217,34 +225,6 @@ class Settler:
             return self._postpone(ended, again)
 
 
-async def _fail_events(c: Connection, batch: Sequence[Ended], moved: Sequence[Moved]) -> None:
-    """A job's `Discard` is its event's error, if the claim was still ours."""
-    gone = {m.id for m in moved if m.move == "discarded"}
-    errors = {
-        event: e.outcome.error or "discarded"
-        for e in batch
-        if e.flight.claim.id in gone and (event := _event(e)) is not None
-    }
-    if errors:
-        await webhooks.fail(c, list(errors), list(errors.values()))
-
-
-async def _mark_events(
-    c: Connection, batch: Sequence[Ended], moved: Sequence[Moved]
-) -> Iterable[str]:
-    """What verify says was done was its event's processing, too; the sources of those marked."""
-    done = {m.id for m in moved if m.move == "verified"}
-    events = [event for e in batch if e.flight.claim.id in done and (event := _event(e))]
-    if not events:
-        return ()
-    return (await webhooks.processed_by_success(c, sorted(events))).values()
-
-
 def _keys(batch: Iterable[Ended]) -> set[str]:
     """The exclusive keys that these have left, or somebody else has for them."""
     return {key for e in batch if (key := e.flight.claim.exclusive_key) is not None}
-
-
-def _event(ended: Ended) -> int | None:
-    """The webhook event that the execution is about."""
-    return event_of(ended.flight.claim.subject)
