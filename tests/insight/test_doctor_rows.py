@@ -113,7 +113,7 @@ async def test_executions_left_to_a_person(ward: Ward) -> None:
     await ward.settle(plain, FAILED)
     found = await ward.only("execution.quarantined")
     assert list(found.ids) == [orphan.id, interrupted.id]
-    assert found.command == f"taskengine executions redrive {orphan.id}"
+    assert found.command == f"taskengine why {orphan.id}"  # not a redrive: that may pay twice
     await ward.sql("update task_executions set finished_at = now() - interval '25 h'")
     assert await ward.found() == []
 

@@ -83,7 +83,7 @@ CATALOGUE: Final[dict[str, Entry]] = {
     "notice.unreported": Entry(
         WARNING, 'taskengine dispatch taskengine.notify-failure --payload \'{"job": "NAME"}\''
     ),
-    "execution.quarantined": Entry(WARNING, "taskengine executions redrive ID"),
+    "execution.quarantined": Entry(WARNING, "taskengine why ID"),
     # the doctor itself
     "doctor.blind": Entry(WARNING, None),
 }

@@ -21,7 +21,7 @@ async def quarantined(parts: Parts) -> list[Finding]:
         return []
     text = (
         f"{plural(len(ids), 'execution')} of the last day left to a person: cut short, and nobody "
-        "can know whether they were done; `taskengine why ID` tells of each"
+        "can know whether the work was done; look before `taskengine executions redrive ID`"
     )
     return [finding("execution.quarantined", text, ids=ids)]
 
