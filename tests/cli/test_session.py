@@ -123,7 +123,7 @@ def test_where_dev_does_not_run_an_error_says_so(
     monkeypatch.setenv("PGPORT", "1")
     result = bare.now("executions", "list")
     assert (result.status, result.out) == (5, "")
-    assert "`taskengine dev` is not running here" in result.err
+    assert "`taskengine dev` is not running here, nor is its Postgres in" in result.err
     monkeypatch.setenv("TASKENGINE_POSTGRES__DSN", "postgresql://127.0.0.1:1/x")
     assert "taskengine dev" not in bare.now("executions", "list").err
 

@@ -98,7 +98,7 @@ def _explain(loaded: Loaded) -> None:
     if loaded.servers is None and loaded.config.postgres.dsn is None:
         state = state_of(Path.cwd())
         if state.is_dir():
-            out.note(f"`taskengine dev` is not running here, and its Postgres in {state} neither")
+            out.note(f"`taskengine dev` is not running here, nor is its Postgres in {state}")
 
 
 def finish(run: Callable[[], Awaitable[T]]) -> T:
