@@ -106,12 +106,12 @@ async def discarded(ward: Ward) -> int:
     return (await failing(ward, DISCARDED)).id
 
 
-@case("failed.orphaned", "is quarantined: it was lost with its worker 3 times")
+@case("failed.orphaned", ": it was lost with its worker 3 times")
 async def killed_thrice(ward: Ward) -> int:
     return (await failing(ward, ORPHANED, orphanings=2)).id
 
 
-@case("failed.interrupted", "is quarantined: shutdowns stopped it 20 times")
+@case("failed.interrupted", ": shutdowns stopped it 20 times")
 async def interrupted(ward: Ward) -> int:
     return (await failing(ward, INTERRUPTED, interruptions=19)).id
 
@@ -130,7 +130,7 @@ async def unclaimable(ward: Ward) -> int:
     return found
 
 
-@case("cancelled.running", "was cancelled while it ran", "taskengine executions redrive")
+@case("cancelled.running", " while it ran, as it was asked to", "taskengine executions redrive")
 async def cancelled_while_it_ran(ward: Ward) -> int:
     claim = await ward.running()
     await cancel(ward.parts, [claim.id], "anna", "wrong period")
@@ -138,14 +138,14 @@ async def cancelled_while_it_ran(ward: Ward) -> int:
     return claim.id
 
 
-@case("cancelled.pending", "was cancelled by anna before it ran")
+@case("cancelled.pending", " by anna before it ran")
 async def cancelled(ward: Ward) -> int:
     found = await due(ward)
     await cancel(ward.parts, [found], "anna", "wrong period")
     return found
 
 
-@case("cancelled.pending", "was cancelled by anna while it waited to run again")
+@case("cancelled.pending", " by anna while it waited to run again")
 async def cancelled_between_attempts(ward: Ward) -> int:
     claim = await failing(ward, FAILED)
     await cancel(ward.parts, [claim.id], "anna", "wrong period")

@@ -43,6 +43,24 @@ from tests.insight.why_facts import (
             {"moves": {"interrupted": 2}},
             "twice, and was begun again: what it does outside the database may have been done more",
         ),
+        (
+            "again.interrupted",
+            {**OVER, "state": "succeeded"},
+            {**told_by(attempt("verified", "verified")), "moves": {"interrupted": 1}},
+            "once, and was not begun again",
+        ),
+        (
+            "again.interrupted",
+            {**OVER, "state": "succeeded"},
+            {**told_by(attempt("verified", "verified")), "moves": {"interrupted": 2}},
+            "twice, and was begun again",
+        ),
+        (
+            "again.orphaned",
+            {**RUNS, "verify_next": True, "on_interrupt": "verify"},
+            {"moves": {"orphaned": 1}},
+            "once, and is begun again only where its verify says that it was not done",
+        ),
         ("again.orphaned", FAILED, {"moves": {"orphaned": 3}}, "may have been done already"),
         (
             "result_not_stored",

@@ -83,20 +83,20 @@ CASES: list[Case] = [
         "failed.exhausted",
         {**FAILED, "attempt": 5},
         told_by(attempt("failed", "failed", "ValueError: no\nsecond line")),
-        "failed: its attempts are used up at 10:02:43Z: ValueError: no.",
+        "failed at 10:02:43Z: its attempts are used up: ValueError: no.",
     ),
     (
         "failed.exhausted",
         {**FAILED, "max_attempts": 0},
         told_by(attempt("failed", "failed", "no")),
-        "failed: its job allows no retry at",
+        "failed at 10:02:43Z: its job allows no retry: no.",
     ),
     (
         "failed.exhausted",
         {**FAILED, "orphanings": 1},
         told_by(attempt("orphaned", "worker_died", "Orphaned(worker_died)")),
         (
-            "failed: it was lost with its worker, and its attempts are used up at 10:02:43Z: its worker"
+            "failed at 10:02:43Z: it was lost with its worker, and its attempts are used up: its worker"
             " died."
         ),
     ),
@@ -104,25 +104,25 @@ CASES: list[Case] = [
         "failed.discarded",
         FAILED,
         told_by(attempt("discarded", "discarded", "no such employee")),
-        "failed for good: its body said not to try again at 10:02:43Z: no such employee.",
+        "failed for good at 10:02:43Z: its body said not to try again: no such employee.",
     ),
     (
         "failed.unclaimable",
         FAILED,
         told_by(attempt("unclaimable", "data error", "cannot be claimed: odd", started_at=None)),
-        "its row could not be claimed at 10:02:43Z: cannot be claimed: odd.",
+        "failed at 10:02:43Z: its row could not be claimed: cannot be claimed: odd.",
     ),
     (
         "failed.orphaned",
         {**FAILED, "orphanings": 3},
         told_by(attempt("orphaned", "worker_died")),
-        "is quarantined: it was lost with its worker 3 times, and may be what kills them",
+        "was quarantined at 10:02:43Z: it was lost with its worker 3 times, and may be what kills them",
     ),
     (
         "failed.interrupted",
         {**FAILED, "interruptions": 20},
         told_by(attempt("interrupted", "shutdown")),
-        "is quarantined: shutdowns stopped it 20 times",
+        "was quarantined at 10:02:43Z: shutdowns stopped it 20 times",
     ),
     (
         "failed.on_interrupt",
@@ -134,31 +134,31 @@ CASES: list[Case] = [
         "failed.unverified",
         FAILED,
         told_by(attempt("failed", "unverified", "no answer")),
-        "is quarantined, for a person to find out whether it was done: its verify could not tell",
+        "was quarantined at 10:02:43Z, for a person to find out whether it was done: verify",
     ),
     (
         "failed.unanswered",
         {**FAILED, "interruptions": 20},
         told_by(attempt("failed", "unanswered", "verify: timed out")),
-        "its verify gave no answer, it was stopped or put off 20 times at 10:02:43Z: verify: timed",
+        "its verify gave no answer, it was stopped or put off 20 times: verify: timed",
     ),
     (
         "cancelled.pending",
         CANCELLED,
         told_by(attempt("cancelled", "wrong period", by="cli:anna@x", fence=0, started_at=None)),
-        "was cancelled by cli:anna@x before it ran at 10:02:43Z: wrong period.",
+        "was cancelled at 10:02:43Z by cli:anna@x before it ran: wrong period.",
     ),
     (
         "cancelled.pending",
         CANCELLED,
         told_by(attempt("cancelled", "wrong period", by="cli:anna@x", started_at=None)),
-        "was cancelled by cli:anna@x while it waited to run again at 10:02:43Z: wrong period.",
+        "was cancelled at 10:02:43Z by cli:anna@x while it waited to run again: wrong period.",
     ),
     (
         "cancelled.running",
         {**CANCELLED, "abort_requested_at": ago(8)},
         told_by(attempt("cancelled", "asked to abort")),
-        "was cancelled while it ran at 10:02:43Z, as it was asked to at 10:02:40Z.",
+        "was cancelled at 10:02:43Z while it ran, as it was asked to at 10:02:40Z.",
     ),
 ]
 

@@ -34,57 +34,57 @@ def _succeeded(facts: Facts) -> Verdict:
 
 def _failed(facts: Facts) -> Verdict:
     row, last = facts.row, facts.last
-    code, text = _reason(facts, last) if last is not None else ("failed", "failed")
+    code, text = _reason(facts, last) if last is not None else ("failed", f"failed{_when(facts)}")
     error = error_of(last) if last is not None else brief(row.last_error)
     said = f": {error}" if error else ""
     steps = (f"taskengine executions show {row.id}", *_again(facts))
-    return Verdict(code, f"{text}{_when(facts)}{said}", steps)
+    return Verdict(code, f"{text}{said}", steps)
 
 
 def _reason(facts: Facts, last: Attempt) -> tuple[str, str]:
-    row = facts.row
+    row, at = facts.row, _when(facts)
     if last.reason == "unverified":
         return (
             "failed.unverified",
-            "is quarantined, for a person to find out whether it was done: its verify could not tell",
+            f"was quarantined{at}, for a person to find out whether it was done: verify could not tell",
         )
     if last.reason == "unanswered":
         often = times(row.interruptions)
         return (
             "failed.unanswered",
-            f"is quarantined: its verify gave no answer, it was stopped or put off {often}",
+            f"was quarantined{at}: its verify gave no answer, it was stopped or put off {often}",
         )
     match last.move:
         case "discarded":
-            return "failed.discarded", "failed for good: its body said not to try again"
+            return "failed.discarded", f"failed for good{at}: its body said not to try again"
         case "unclaimable":
-            return "failed.unclaimable", "failed: its row could not be claimed"
+            return "failed.unclaimable", f"failed{at}: its row could not be claimed"
         case "orphaned" | "interrupted":
             return _cut_short(facts, last.move)
         case _:
-            return "failed.exhausted", f"failed: {_used_up(facts)}"
+            return "failed.exhausted", f"failed{at}: {_used_up(facts)}"
 
 
 def _cut_short(facts: Facts, move: str) -> tuple[str, str]:
-    row = facts.row
+    row, at = facts.row, _when(facts)
     if move == "interrupted" and row.interruptions >= (row.max_interruptions or _MANY):
         return (
             "failed.interrupted",
-            f"is quarantined: shutdowns stopped it {times(row.interruptions)}",
+            f"was quarantined{at}: shutdowns stopped it {times(row.interruptions)}",
         )
     if move == "orphaned" and row.orphanings >= (row.max_orphanings or _MANY):
         often = times(row.orphanings)
         return (
             "failed.orphaned",
-            f"is quarantined: it was lost with its worker {often}, and may be what kills them",
+            f"was quarantined{at}: it was lost with its worker {often}, and may be what kills them",
         )
     if row.on_interrupt == "fail":
         how = "lost with its worker" if move == "orphaned" else "stopped by a shutdown"
         return (
             "failed.on_interrupt",
-            f"failed: it was {how} while it ran, and its job's on_interrupt says 'fail'",
+            f"failed{at}: it was {how} while it ran, and its job's on_interrupt says 'fail'",
         )
-    return "failed.exhausted", f"failed: it was lost with its worker, and {_used_up(facts)}"
+    return "failed.exhausted", f"failed{at}: it was lost with its worker, and {_used_up(facts)}"
 
 
 def _used_up(facts: Facts) -> str:
@@ -100,12 +100,12 @@ def _cancelled(facts: Facts) -> Verdict:
         why = f": {brief(last.reason)}" if last.reason else ""
         return Verdict(
             "cancelled.pending",
-            f"was cancelled by {last.by} {cancelled_when(last)}{_when(facts)}{why}",
+            f"was cancelled{_when(facts)} by {last.by} {cancelled_when(last)}{why}",
             _again(facts),
         )
     since = f", as it was asked to at {clock(asked, facts.at)}" if asked is not None else ""
     return Verdict(
-        "cancelled.running", f"was cancelled while it ran{_when(facts)}{since}", _again(facts)
+        "cancelled.running", f"was cancelled{_when(facts)} while it ran{since}", _again(facts)
     )
 
 
