@@ -141,6 +141,9 @@ async def test_all_that_failed_is_redriven_only_when_meant(world: Hands, cli: Cl
     assert [each["id"] for each in rest.objects] == ids[2:]
     none = await cli("executions", "redrive", "--failed", "--yes")
     assert (none.status, none.out) == (0, "")
+    mistyped = await cli("executions", "redrive", "--failed", "--job", "wrok", "--yes")
+    assert (mistyped.status, mistyped.out) == (3, "")
+    assert "unknown job 'wrok'" in mistyped.err
 
 
 async def test_a_redrive_from_the_start_forgets_the_cursor(world: Hands, cli: Cli) -> None:

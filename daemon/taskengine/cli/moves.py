@@ -13,9 +13,9 @@ from taskengine.cli import out
 from taskengine.cli.failure import FAILURE, OK, REFUSED, UNREACHABLE, complain, status_of
 from taskengine.cli.session import operator
 from taskengine.client import TaskEngine
-from taskengine.errors import Away, TaskEngineError
+from taskengine.errors import Away, TaskEngineError, UnknownJob
 from taskengine.lifecycle import operate
-from taskengine.store import reports
+from taskengine.store import definitions, reports
 
 
 class Answer(NamedTuple):
@@ -32,9 +32,14 @@ _COLUMNS = [
 
 
 async def failed_ids(engine: TaskEngine, job: str | None, limit: int) -> list[int]:
-    """Failed executions that can run again, the oldest first."""
+    """Failed executions that can run again, the oldest first; `UnknownJob` for a name mistyped."""
     async with engine.parts.store.connection() as c:
-        return await reports.failed(c, job, limit)
+        found = await reports.failed(c, job, limit)
+        if job is not None and not found:
+            known = [each.name for each in await definitions.all_(c)]
+            if job not in known:
+                raise UnknownJob(job, known)
+        return found
 
 
 async def redrive_all(
