@@ -54,7 +54,8 @@ and s.next_attempt - s.attempt <> case when h.move in ('retried', 'orphaned') th
 -- :: settled but not as succeeded, and nothing in the history
 select s.execution_id, format('fence %s: %s', s.fence, s.state) from chaos.settled s
 where $1::bigint[] is not null and s.state <> 'succeeded'
-and not exists (select from chaos.history h where h.execution_id = s.execution_id and h.fence = s.fence);
+and not exists (select from chaos.history h where h.execution_id = s.execution_id and h.fence = s.fence
+  and h.move <> 'abort_asked');
 -- :: a redrive with a wrong step of the attempt
 select r.execution_id, format('fence %s, attempt %s to %s', r.fence, r.attempt, r.next_attempt) from chaos.redriven r
 where $1::bigint[] is not null and r.next_attempt - r.attempt not in (0, 1);

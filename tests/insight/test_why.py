@@ -72,7 +72,7 @@ async def holds_over_time(ward: Ward) -> int:
     return found
 
 
-@case("running.aborting", "was asked to stop")
+@case("running.aborting", "was asked to stop by anna")
 async def aborting(ward: Ward) -> int:
     claim = await ward.running()
     await cancel(ward.parts, [claim.id], "anna", "wrong period")
@@ -130,7 +130,7 @@ async def unclaimable(ward: Ward) -> int:
     return found
 
 
-@case("cancelled.running", " while it ran, as it was asked to", "taskengine executions redrive")
+@case("cancelled.running", "as anna asked at", "taskengine executions redrive")
 async def cancelled_while_it_ran(ward: Ward) -> int:
     claim = await ward.running()
     await cancel(ward.parts, [claim.id], "anna", "wrong period")

@@ -154,6 +154,10 @@ def test_where_it_came_from(row: Mapping[str, Any], line: str) -> None:
             attempt("cancelled", "wrong", by="anna", fence=1, started_at=None),
             "cancelled by anna while it waited to run again: wrong",
         ),
+        (
+            attempt("abort_asked", "wrong", by="anna", started_at=None),
+            "asked to stop by anna while it ran: wrong",
+        ),
         (attempt("redriven", "operator", by="anna", started_at=None), "run again by anna"),
         (
             attempt("unclaimable", "data error", "odd", started_at=None),

@@ -160,6 +160,21 @@ CASES: list[Case] = [
         told_by(attempt("cancelled", "asked to abort")),
         "was cancelled at 10:02:43Z while it ran, as it was asked to at 10:02:40Z.",
     ),
+    (
+        "cancelled.running",
+        {**CANCELLED, "fence": 2, "abort_requested_at": ago(8)},
+        told_by(
+            attempt("abort_asked", "of the run before", by="bob"),
+            attempt("cancelled", "asked to abort"),
+            attempt("redriven", "operator", by="bob"),
+            attempt("abort_asked", "wrong period", by="cli:anna@x", fence=2, ended_at=ago(8)),
+            attempt("cancelled", "asked to abort", fence=2),
+        ),
+        (
+            "was cancelled while it ran at 10:02:43Z, as cli:anna@x asked at 10:02:40Z: wrong"
+            " period."
+        ),
+    ),
 ]
 
 

@@ -448,6 +448,21 @@ async def test_cancel_asks_what_is_running(hands: Hands) -> None:
     assert row["abort_requested_at"] is not None
 
 
+async def test_cancel_of_what_is_running_says_in_its_history_who_asked_first(hands: Hands) -> None:
+    claim = await hands.running()
+    await cancel(hands.parts, [claim.id], "ann", "a mistake")
+    assert await cancel(hands.parts, [claim.id], "bob", "me, too") == {claim.id: "requested"}
+    (line,) = await hands.sql("select * from task_attempts")
+    said = ("move", "by", "reason", "attempt", "fence", "ended_at")
+    assert tuple(line[name] for name in said[:3]) == ("abort_asked", "ann", "a mistake")
+    row = await hands.row(claim.id)
+    assert [line[name] for name in said[3:]] == [
+        row["attempt"],
+        row["fence"],
+        row["abort_requested_at"],
+    ]
+
+
 async def test_cancel_says_already_with_the_state(hands: Hands) -> None:
     claim = await hands.running()
     await hands.settle(claim)
@@ -467,6 +482,7 @@ async def test_cancel_after_the_request_success_still_counts(hands: Hands) -> No
     await cancel(hands.parts, [claim.id], "ann", "")
     await hands.settle(claim)
     assert await hands.state(claim.id) == "succeeded"
+    assert await hands.history(claim.id) == ["abort_asked"]
 
 
 OTHER_MOVES = [
@@ -494,7 +510,7 @@ async def test_cancel_after_the_request_every_other_move_is_cancelled_without_a_
     assert (moved.state, moved.move) == ("cancelled", "cancelled")
     row = await hands.row(claim.id)
     assert row["finished_at"] is not None
-    assert await hands.history(claim.id) == ["cancelled"]
+    assert await hands.history(claim.id) == ["abort_asked", "cancelled"]
 
 
 # ---- redrive -------------------------------------------------------------------------------------

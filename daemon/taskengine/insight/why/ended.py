@@ -93,7 +93,7 @@ def _used_up(facts: Facts) -> str:
 
 
 def _cancelled(facts: Facts) -> Verdict:
-    last, asked = facts.last, facts.row.abort_requested_at
+    last = facts.last
     if last is None or last.move != "cancelled":
         return Verdict("cancelled", f"was cancelled{_when(facts)}", _again(facts))
     if last.started_at is None:
@@ -103,10 +103,20 @@ def _cancelled(facts: Facts) -> Verdict:
             f"was cancelled{_when(facts)} by {last.by} {cancelled_when(last)}{why}",
             _again(facts),
         )
-    since = f", as it was asked to at {clock(asked, facts.at)}" if asked is not None else ""
     return Verdict(
-        "cancelled.running", f"was cancelled{_when(facts)} while it ran{since}", _again(facts)
+        "cancelled.running",
+        f"was cancelled{_when(facts)} while it ran{_asked(facts)}",
+        _again(facts),
     )
+
+
+def _asked(facts: Facts) -> str:
+    """By whom, and when."""
+    asked, at = facts.asked, facts.row.abort_requested_at
+    if asked is not None:
+        why = f": {brief(asked.reason)}" if asked.reason else ""
+        return f", as {asked.by} asked at {clock(asked.ended_at, facts.at)}{why}"
+    return f", as it was asked to at {clock(at, facts.at)}" if at is not None else ""
 
 
 def _again(facts: Facts) -> tuple[str, ...]:

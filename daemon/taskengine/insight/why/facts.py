@@ -102,6 +102,12 @@ class Facts:
         return self.history[-1] if self.history else None
 
     @property
+    def asked(self) -> Attempt | None:
+        """The line that says who asked its run, under way or last, to stop."""
+        lines = (e for e in self.history if e.move == "abort_asked" and e.fence == self.row.fence)
+        return next(lines, None)
+
+    @property
     def living(self) -> list[Daemon]:
         """Those that beat."""
         return [each for each in self.daemons if each.silence <= self.settings.lease]

@@ -80,9 +80,11 @@ def _move(each: Attempt) -> str:
     """`attempt 1 on host-a/4242: failed after 1.2 s: SMTPServerDisconnected`."""
     if each.move == "redriven":
         return f"run again by {each.by}"
+    why = f": {brief(each.reason)}" if each.reason else ""
     if each.move == "cancelled" and each.started_at is None:
-        why = f": {brief(each.reason)}" if each.reason else ""
         return f"cancelled by {each.by} {cancelled_when(each)}{why}"
+    if each.move == "abort_asked":
+        return f"asked to stop by {each.by} while it ran{why}"
     if each.move == "unclaimable":
         return f"not to be claimed by {each.by}: {error_of(each)}"
     where = f" on {each.worker}" if each.worker else ""

@@ -38,10 +38,13 @@ def _worker(facts: Facts) -> Iterator[Verdict]:
 def _asked(facts: Facts) -> Iterator[Verdict]:
     row = facts.row
     if row.abort_requested_at is not None:
+        asked = facts.asked
+        by = f" by {asked.by}" if asked is not None else ""
+        why = f" ({brief(asked.reason)})" if asked is not None and asked.reason else ""
         yield Verdict(
             "running.aborting",
-            f"was asked to stop {span(facts.ago(row.abort_requested_at))} ago and still runs: it ends"
-            " as cancelled, or as succeeded where its body is quicker",
+            f"was asked to stop{by} {span(facts.ago(row.abort_requested_at))} ago{why} and still runs:"
+            " it ends as cancelled, or as succeeded where its body is quicker",
         )
     if row.deadline_at is None or facts.until(row.deadline_at) >= 0:
         return

@@ -143,7 +143,8 @@ create table task_attempts (
   attempt integer not null,
   fence bigint not null,
   move text not null check (move in (
-    'retried', 'failed', 'discarded', 'snoozed', 'released', 'interrupted', 'orphaned', 'cancelled', 'redriven', 'unclaimable', 'verified')),
+    'retried', 'failed', 'discarded', 'snoozed', 'released', 'interrupted', 'orphaned', 'cancelled', 'redriven', 'unclaimable', 'verified',
+    'abort_asked')),
   reason text not null,
   by text not null,
   error text,
