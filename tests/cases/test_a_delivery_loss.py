@@ -136,6 +136,25 @@ async def test_c06_a_message_whose_row_is_not_there_is_dropped(hands: Hands) -> 
     assert sum(map(sum, (await hands.parts.queues.depths()).values())) == 0
 
 
+async def test_c06_a_message_without_a_row_is_told_and_counted_one_of_what_has_ended_is_not(
+    hands: Hands, told: Told
+) -> None:
+    await hands.know(a_job())
+    metrics = measure(hands.parts)
+    ended = await hands.running()
+    await hands.settle(ended)
+    for n, gone in enumerate((ended.id, 10**12, 10**12 + 1)):
+        await hands.redis("ZADD", hands.parts.keys.queue("default"), n, gone)
+    reserved = await hands.reserve()
+    claims = await hands.crew.acquirer.claim(reserved, hands.worker_id)
+    await hands.crew.acquirer.put_away(reserved, claims)
+    said = [(each["queue"], each["count"]) for each in told.of("queue.rowless_dropped")]
+    assert said == [("default", 2)]
+    name = "taskengine_queue_rowless_dropped_total"
+    assert metrics.registry.get_sample_value(name, {"queue": "default"}) == 2
+    assert sum(map(sum, (await hands.parts.queues.depths()).values())) == 0
+
+
 async def test_c06_a_row_that_commits_after_its_message_runs_once_all_the_same(
     hands: Hands,
 ) -> None:

@@ -8,7 +8,8 @@ where it belongs (dropped, delayed, pushed back, marked as a waiter). How rows a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from taskengine.broker.queue import BadEpoch
@@ -203,6 +204,7 @@ class Acquirer:
             emit("executions.lane_full", rows=full)
         if gone:
             await self._parts.queues.ack(gone)
+            _tell_rowless(r for r, row in those(Why.OVER) if row.queue is None)
         if later:
             await self._parts.queues.delay(later)
         if back:
@@ -240,6 +242,12 @@ class Acquirer:
 
 def _at(reservation: Reservation, row: Leftover, score: int) -> Delivery:
     return Delivery(reservation.id, row.queue or reservation.queue, score, True)
+
+
+def _tell_rowless(reservations: Iterable[Reservation]) -> None:
+    """What has merely ended is usual (a message too many); that there is no row is not."""
+    for queue, count in Counter(r.queue for r in reservations).items():
+        emit("queue.rowless_dropped", queue=queue, count=count)
 
 
 def _tell(claims: Sequence[Claim]) -> None:

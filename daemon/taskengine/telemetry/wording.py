@@ -76,6 +76,10 @@ WORDING: dict[str, tuple[int, str]] = {
     "queue.unlisted": (ERROR, "{count} executions wait in {queue}, which is not in engine.queues"),
     "queue.unpolled": (ERROR, "{count} executions wait in {queue}, which no worker polls"),
     "queue.foreign_dropped": (WARNING, "{count} messages that are no ids dropped from {queue}"),
+    "queue.rowless_dropped": (
+        WARNING,
+        "{count} messages dropped from {queue}: their executions do not exist",
+    ),
     # schedules, webhooks, notices, retention
     "schedule.fired": (INFO, "{task} fired {count}"),
     "schedule.missed": (WARNING, "{task}: {count} fire times passed over ({reason})"),

@@ -92,6 +92,7 @@ class Metrics:
             "queue.promoted": self._promoted,
             "queue.requeued": self._requeued,
             "queue.foreign_dropped": self._foreign,
+            "queue.rowless_dropped": self._rowless,
             "schedule.fired": self._fired,
             "schedule.missed": self._missed,
             "webhook.received": self._received,
@@ -142,6 +143,9 @@ class Metrics:
 
     def _foreign(self, fields: Fields) -> None:
         self._of_foreign(fields["queue"]).inc(fields["count"])
+
+    def _rowless(self, fields: Fields) -> None:
+        self._of_rowless(fields["queue"]).inc(fields["count"])
 
     # ---- schedules and webhooks ------------------------------------------------------------------
 
@@ -201,6 +205,7 @@ class Metrics:
         self._of_promoted = Children(f.promoted.labels, queue)
         self._of_requeued = Children(f.requeued.labels, queue)
         self._of_foreign = Children(f.foreign.labels, queue)
+        self._of_rowless = Children(f.rowless.labels, queue)
         self._of_fires = Children(f.fires.labels, task)
         self._of_misses = Children(f.misses.labels, task, Label(room=_REASONS))
         self._of_received = Children(f.received.labels, source, Label(RESULTS))
@@ -215,6 +220,7 @@ class Metrics:
             for of in (self._of_wait, self._of_orphaned, self._of_promoted, self._of_requeued):
                 of(queue)
             self._of_foreign(queue)
+            self._of_rowless(queue)
         for source, result in product(self._sources.values, RESULTS):
             self._of_received(source, result)
             self._of_processed(source)

@@ -84,6 +84,9 @@ class Families:
         self.foreign = self._counter(
             "queue_foreign_dropped", "Messages that were no ids of executions, dropped.", "queue"
         )
+        self.rowless = self._counter(
+            "queue_rowless_dropped", "Messages whose executions do not exist, dropped.", "queue"
+        )
         self.undelivered = self._counter(
             "executions_undelivered", "Committed while Redis was away: the sweep delivers."
         )
