@@ -126,7 +126,8 @@ async def on_interrupt(ward: Ward) -> int:
 async def unclaimable(ward: Ward) -> int:
     found = await due(ward)
     async with ward.parts.store.connection() as c:
-        await executions.unclaimable(c, found, "cannot be claimed: odd", "hands")
+        odd = "cannot be claimed: odd"
+        await executions.unclaimable(c, found, odd, "hands", ward.parts.notice_queue, 15.0)
     return found
 
 

@@ -184,6 +184,29 @@ async def test_claim_a_row_that_cannot_be_claimed_is_failed_with_the_reason(
     assert await hands.at(ids[4]) is None
 
 
+async def test_claim_a_row_that_cannot_be_claimed_ends_as_any_failure_counted_and_noticed(
+    hands: Hands, told: Told
+) -> None:
+    await hands.know(a_job("quiet", notify_on_failure=False))
+    ids = [(await hands.dispatch(job)).execution_id for job in ("work", "work", "quiet")]
+    for each in ids:
+        await hands.change(each, fence=ENDLESS)
+    assert await hands.crew.acquirer.claim(await hands.reserve(), hands.worker_id) == []
+    rows = [row for event in told.of("executions.settled") for row in event["rows"]]
+    assert sorted(row[1:3] for row in rows) == [
+        ("quiet", "unclaimable"),
+        ("work", "unclaimable"),
+        ("work", "unclaimable"),
+    ]
+    (notice,) = await hands.sql(
+        "select id, queue, subject, payload::text, run_at > now() as later from task_executions"
+        " where job = 'taskengine.notify-failure'"
+    )
+    assert (notice["subject"], notice["payload"]) == ("job:work", '{"job": "work"}')
+    assert (notice["queue"], notice["later"]) == (hands.parts.notice_queue, True)
+    assert await hands.at(notice["id"]) == "delayed"
+
+
 # ---- settle --------------------------------------------------------------------------------------
 
 

@@ -8,21 +8,22 @@ where it belongs (dropped, delayed, pushed back, marked as a waiter). How rows a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from taskengine.broker.queue import BadEpoch
 from taskengine.errors import Away, BrokerUnavailable, DataRejected, StoreBusy
 from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.claiming import Claimed, Lanes, Left, Why, claim_all, judged
+from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.events import WebhookEvent, load_events
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.reporting import count_moved, tell_claimed, tell_rowless
 from taskengine.lifecycle.waking import wake
 from taskengine.model.execution import Claim, Delivery, Reservation
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions
-from taskengine.store.execution_rows import Leftover
+from taskengine.store.execution_rows import Leftover, Moved
 from taskengine.telemetry.events import emit
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Acquirer:
         finally:
             self.claiming.discard(token)
         self._in_vain = 0 if claims else self._in_vain
-        _tell(claims)
+        tell_claimed(claims)
         return claims
 
     def take_unasked(self, names: Collection[str]) -> set[int]:
@@ -133,19 +134,29 @@ class Acquirer:
                 return answer
 
     async def _fail(self, bad: Sequence[Left]) -> None:
-        """What Postgres cannot claim becomes failed, so that it holds nobody up; where even that is
-        refused, it is tried again later."""
+        """What Postgres cannot claim becomes failed, as any failure does, so that it holds nobody up;
+        where even that is refused, it is tried again later."""
+        moved: list[Moved] = []
         for row, _, error in bad:
             try:
-                async with self._parts.store.connection() as c:
-                    await executions.unclaimable(
-                        c, row.id, f"cannot be claimed: {error}", self._identity.name
-                    )
+                moved += await self._fail_one(row.id, f"cannot be claimed: {error}")
                 self._left.pop(row.id)
             except (DataRejected, Away):
                 self._left[row.id] = Left(row, Why.LOCKED)
-            emit("execution.unclaimable", execution_id=row.id, error=error)
+            emit("execution.unclaimable", execution_id=row.id, task=row.job, error=error)
+        count_moved(moved)
+        notices = [notice for each in moved if (notice := each.delivery) is not None]
+        if notices:
+            await deliver(self._parts, notices)
         await wake(self._parts, [r.exclusive_key for r, _, _ in bad if r.exclusive_key])
+
+    async def _fail_one(self, execution_id: int, reason: str) -> list[Moved]:
+        parts = self._parts
+        check_after, by = parts.config.recovery.check_after, self._identity.name
+        async with parts.store.connection() as c:
+            return await executions.unclaimable(
+                c, execution_id, reason, by, parts.notice_queue, check_after
+            )
 
     async def ack(self, claims: Sequence[Claim]) -> None:
         """Forget the messages of what was claimed; if Redis is away, the grace does it."""
@@ -204,7 +215,7 @@ class Acquirer:
             emit("executions.lane_full", rows=full)
         if gone:
             await self._parts.queues.ack(gone)
-            _tell_rowless(r for r, row in those(Why.OVER) if row.queue is None)
+            tell_rowless(r for r, row in those(Why.OVER) if row.queue is None)
         if later:
             await self._parts.queues.delay(later)
         if back:
@@ -242,14 +253,3 @@ class Acquirer:
 
 def _at(reservation: Reservation, row: Leftover, score: int) -> Delivery:
     return Delivery(reservation.id, row.queue or reservation.queue, score, True)
-
-
-def _tell_rowless(reservations: Iterable[Reservation]) -> None:
-    """What has merely ended is usual (a message too many); that there is no row is not."""
-    for queue, count in Counter(r.queue for r in reservations).items():
-        emit("queue.rowless_dropped", queue=queue, count=count)
-
-
-def _tell(claims: Sequence[Claim]) -> None:
-    if claims:
-        emit("executions.claimed", rows=[(c.queue, c.job, c.waited) for c in claims])

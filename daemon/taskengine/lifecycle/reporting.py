@@ -1,11 +1,13 @@
-"""What settlements tell: one event a batch for the metrics, one an execution for the log."""
+"""What claims and settlements tell: one event a batch for the metrics, one an execution for the log."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from taskengine.lifecycle.inflight import Flight
+from taskengine.model.execution import Claim, Reservation
 from taskengine.model.outcome import Outcome
 from taskengine.store.execution_rows import Moved
 from taskengine.telemetry.events import emit, heard
@@ -23,6 +25,17 @@ class Told(Protocol):
     def outcome(self) -> Outcome: ...
     @property
     def duration(self) -> float: ...
+
+
+def tell_claimed(claims: Sequence[Claim]) -> None:
+    if claims:
+        emit("executions.claimed", rows=[(c.queue, c.job, c.waited) for c in claims])
+
+
+def tell_rowless(reservations: Iterable[Reservation]) -> None:
+    """What has merely ended is usual (a message too many); that there is no row is not."""
+    for queue, count in Counter(r.queue for r in reservations).items():
+        emit("queue.rowless_dropped", queue=queue, count=count)
 
 
 def tell_succeeded(batch: Sequence[Told]) -> None:
@@ -58,11 +71,17 @@ def tell_moved(batch: Sequence[Told], moved: Sequence[Moved]) -> None:
 
 def tell_recovered(moved: Sequence[Moved], by: str) -> None:
     """Recovery's own settlements."""
-    rows = [m for m in moved if m.move != "noticed"]
-    emit("executions.settled", rows=[(m.queue, m.job, _outcome(m), None) for m in rows])
-    for row in rows:
+    for row in count_moved(moved):
         fields = {"execution_id": row.id, "task": row.job, "queue": row.queue, "by": by}
         _tell(row, fields, None)
+
+
+def count_moved(moved: Sequence[Moved]) -> list[Moved]:
+    """Counts those that no worker settled; which they are: all but the notices."""
+    rows = [m for m in moved if m.move != "noticed"]
+    if rows:
+        emit("executions.settled", rows=[(m.queue, m.job, _outcome(m), None) for m in rows])
+    return rows
 
 
 def _tell(row: Moved, fields: dict[str, object], seconds: float | None) -> None:

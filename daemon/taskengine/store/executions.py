@@ -128,9 +128,19 @@ async def settle(
     return [Moved(*r.values()) for r in records]
 
 
-async def unclaimable(c: Connection, execution_id: int, reason: str, by: str) -> None:
-    """A row that cannot be claimed becomes failed."""
-    await c.execute(sql("executions/unclaimable"), execution_id, reason, by)
+async def unclaimable(
+    c: Connection,
+    execution_id: int,
+    reason: str,
+    by: str,
+    notice_queue: str,
+    check_after: float,
+) -> list[Moved]:
+    """A row that cannot be claimed becomes failed, its history, and the notice of it."""
+    records = await c.fetch(
+        sql("executions/unclaimable"), execution_id, reason, by, notice_queue, check_after
+    )
+    return [Moved(*r.values()) for r in records]
 
 
 async def cancel(c: Connection, ids: Sequence[int], by: str, reason: str) -> list[Cancelled]:
