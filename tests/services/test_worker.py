@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from taskengine.broker.wake import publish
 from taskengine.config.sections import Queue
 from taskengine.lifecycle import pilot
 from taskengine.lifecycle.fetch import Fetcher
@@ -148,6 +149,42 @@ async def test_wake_up_a_push_into_an_empty_queue_starts_it_without_a_poll(parts
     waker.cancel()
     await asyncio.gather(waker, return_exceptions=True)
     hands.die()
+
+
+async def test_wake_up_a_resume_starts_what_was_paused_without_a_poll_or_a_beat(
+    parts: Parts,
+) -> None:
+    workers = parts.config.workers.model_copy(update={"poll_interval": 60.0})
+    hands = Hands(configured(parts, workers=workers))
+    await hands.join()
+    await hands.know(a_job())
+    async with hands.parts.store.connection() as c:
+        await queues.pause(c, "default", "ann", "month's end")
+    acquirer = hands.crew.acquirer
+    waker = Waker(hands.parts, hands.crew.work.set, acquirer.forget_pauses)
+    listening = asyncio.create_task(waker.run(lambda: None))
+    async with hands.working():
+        await until(lambda: subscribers(hands))
+        await hands.dispatch()
+        await until(lambda: acquirer.paused == {"default"})
+        async with hands.parts.store.connection() as c:
+            await queues.resume(c, "default")
+        await publish(hands.parts.client, hands.parts.keys.wake)
+        await settled_by(hands, "work")
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    hands.die()
+
+
+def test_wake_up_a_push_into_a_paused_queue_leaves_it_paused(hands: Hands) -> None:
+    """Or a message that is pushed back would be fetched again and again."""
+    acquirer = hands.crew.acquirer
+    acquirer.paused = {"default"}
+    waker = Waker(hands.parts, hands.crew.work.set, acquirer.forget_pauses)
+    waker._heard("default")
+    assert acquirer.paused == {"default"}
+    waker._heard("")
+    assert acquirer.paused == set()
 
 
 async def subscribers(hands: Hands) -> bool:

@@ -99,7 +99,7 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
     if parts.config.redis.enabled:
         tiers += [
             Tier("feeds the workers", (Promoter(parts, identity),)),
-            Tier("works", (Waker(parts, crew.work.set), Worker(crew))),
+            Tier("works", (Waker(parts, crew.work.set, crew.acquirer.forget_pauses), Worker(crew))),
         ]
     else:
         tiers.append(Tier("works", (Worker(crew),)))

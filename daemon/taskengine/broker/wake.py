@@ -1,4 +1,7 @@
-"""The wake-up: "there is work in an empty queue". Losing one costs one poll interval."""
+"""The wake-up: "there is work in an empty queue", or, naming none, "look at all of them anew".
+
+Losing one costs one poll interval, or for a queue that was resumed one beat.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,6 @@ class Wake:
                 await redis.aclose()
 
 
-async def publish(client: Client, channel: str, queue: str) -> None:
-    """Wake idle workers by hand (a queue was resumed)."""
+async def publish(client: Client, channel: str, queue: str = "") -> None:
+    """Wake idle workers by hand; without a queue they also look anew at which ones are paused."""
     await client.command("PUBLISH", channel, queue)

@@ -73,7 +73,7 @@ async def pause(engine: TaskEngine, names: Sequence[str], reason: str) -> list[C
 
 
 async def resume(engine: TaskEngine, names: Sequence[str]) -> list[Change]:
-    """Resume, and wake idle workers: they look when they know of it, at their next beat.
+    """Resume, and wake the workers, so that they look at once and not from their next beat on.
 
     A queue that was paused and has left the list since can be resumed, too.
     """
@@ -82,19 +82,20 @@ async def resume(engine: TaskEngine, names: Sequence[str]) -> list[Change]:
     _check(engine, [name for name in names if name not in paused])
     async with engine.parts.store.transaction() as c:
         resumed = {name: await queues.resume(c, name) for name in sorted(set(names))}
-    await _wake(engine, [name for name, was_paused in resumed.items() if was_paused])
+    if any(resumed.values()):
+        await _wake(engine)
     return [
         Change(name, "resumed" if resumed[name] else "was not paused")
         for name in dict.fromkeys(names)
     ]
 
 
-async def _wake(engine: TaskEngine, names: Sequence[str]) -> None:
+async def _wake(engine: TaskEngine) -> None:
+    """Naming no queue: a push names its own, and must wake nobody for one that is paused."""
     try:
-        for name in names:
-            await publish(engine.parts.client, engine.parts.keys.wake, name)
+        await publish(engine.parts.client, engine.parts.keys.wake)
     except BrokerUnavailable:
-        out.note("Redis is away: workers look for themselves within a poll interval")
+        out.note("Redis is away: workers see it at their next beat, within seconds")
 
 
 def _check(engine: TaskEngine, names: Sequence[str]) -> None:

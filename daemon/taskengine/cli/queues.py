@@ -46,7 +46,7 @@ def pause(
 def resume(names: _Names, config: Config = None, as_json: Json = False) -> None:
     """Let them run again.
 
-    Daemons see it at their next beat, within seconds.
+    Daemons begin at once; without Redis at their next beat, within seconds.
     """
     from taskengine.cli import out, queue_views
     from taskengine.cli.session import ask

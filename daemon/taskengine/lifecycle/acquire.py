@@ -112,6 +112,10 @@ class Acquirer:
         left, self._left = self._left, {}
         return list(left.values())
 
+    def forget_pauses(self) -> None:
+        """A queue may have been resumed: the next claim says which are still paused."""
+        self.paused = set()
+
     async def events(self, claims: Sequence[Claim]) -> dict[int, WebhookEvent]:
         """The webhook events that these claims are about, by execution id."""
         tokens = {claim.token for claim in claims}

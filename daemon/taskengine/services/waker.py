@@ -1,4 +1,8 @@
-"""The wake subscription: a push into an empty queue wakes this worker at once."""
+"""The wake subscription: a push into an empty queue, or a resume, wakes this worker at once.
+
+A wake-up that names no queue may tell of a resume: which queues are paused is forgotten, and the next
+claim says it anew. One that names a queue tells of a push, and a push says nothing about pauses.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,12 @@ class Waker(Service):
 
     name = "waker"
 
-    def __init__(self, parts: Parts, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, parts: Parts, wake: Callable[[], None], forget: Callable[[], None] = lambda: None
+    ) -> None:
         self._parts = parts
         self._wake = wake
+        self._forget = forget
         self._subscription = Wake(parts.config.redis, parts.keys.wake)
         self._backoff = Backoff(0.2, 5.0, parts.rng)
 
@@ -34,5 +41,7 @@ class Waker(Service):
 
     def _heard(self, queue: str) -> None:
         self._backoff.reset()
+        if not queue:
+            self._forget()
         if not queue or queue in self._parts.config.workers.queues:
             self._wake()
