@@ -321,6 +321,17 @@ async def test_it_stops_when_the_main_loop_has_not_answered_for_the_stall_limit(
     assert (await worker(hands))["beat"] == before + 1
 
 
+async def test_a_process_that_was_stopped_beats_on_at_once(hands: Hands, told: Told) -> None:
+    stopped = hands.parts.config.heartbeat.stall_limit * 10
+    before = (await worker(hands))["beat"]
+    hands.heartbeat._loop = asyncio.get_running_loop()
+    hands.heartbeat._asked_at -= stopped
+    hands.heartbeat._answered_at -= stopped
+    await hands.heartbeat._turn(hands.parts.store)
+    assert told.of("heartbeat.stalled") == []
+    assert (await worker(hands))["beat"] == before + 1
+
+
 async def test_at_the_end_rows_claimed_and_never_begun_go_back_and_it_says_goodbye(
     fresh: Hands, hands: Hands
 ) -> None:

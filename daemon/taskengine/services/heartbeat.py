@@ -65,7 +65,7 @@ class Heartbeat(Service):
         self._loops = loops
         self._strays: set[tuple[int, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answered_at = parts.clock.monotonic()
+        self._asked_at = self._answered_at = parts.clock.monotonic()
         self._stopping = threading.Event()
         self._failed: asyncio.Future[None] | None = None
 
@@ -132,6 +132,7 @@ class Heartbeat(Service):
             await store.close()
 
     async def _turn(self, store: Store) -> None:
+        self._forgive()
         self._call(self._answer)
         if self._is_stalled():
             emit("heartbeat.stalled")
@@ -164,6 +165,14 @@ class Heartbeat(Service):
         await leases.renew(c, self._membership.token, self._parts.config.heartbeat.lease)
         proven = proven_dead(living, worker_id, boot_id())
         return Beat(worker_id, at, now, held, living, proven, paused)
+
+    def _forgive(self) -> None:
+        """A process that was stopped (SIGSTOP, a suspended host) has not been asked meanwhile: what
+        went by beyond two beats from one turn to the next is not the main loop's silence."""
+        now = self._parts.clock.monotonic()
+        unasked = now - self._asked_at - (2 * self._parts.config.heartbeat.beat + 1.0)
+        self._answered_at += max(0.0, unasked)
+        self._asked_at = now
 
     def _is_stalled(self) -> bool:
         silence = self._parts.clock.monotonic() - self._answered_at
