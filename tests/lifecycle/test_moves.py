@@ -287,10 +287,31 @@ async def test_exhaust_the_notices_body_reports_every_failure_once(
         await until(lambda: flight.ended)
     reported = [e["execution_id"] for e in told.of("notice.failure")]
     assert sorted(reported) == [c.id for c in failures]
+    assert [(e["task"], e["count"]) for e in told.of("notices.sent")] == [("work", 2)]
+    assert told.of("notices.failed") == []
     assert (await hands.row(notice["id"]))["result"] == '{"reported": 2}'
     assert not await hands.sql(
         "select from task_executions where state = 'failed' and failure_reported_at is null"
     )
+
+
+async def test_exhaust_a_notice_that_cannot_be_sent_is_counted_and_its_failures_stay_unreported(
+    hands: Hands, told: Told
+) -> None:
+    await hands.know(NotifyFailure(hands.parts))
+    await hands.settle(await hands.running(attempt=3), FAILED)
+    (notice,) = await hands.sql("select id from task_executions where job = $1", NOTICE)
+    await hands.make_due(notice["id"])
+    claim = await hands.take_again(notice["id"])
+    await hands.sql(
+        "alter table task_executions add constraint broken check (failure_reported_at is null)"
+    )
+    async with hands.settling():
+        flight = hands.fly(claim)
+        await until(lambda: flight.ended)
+    assert [e["count"] for e in told.of("notices.failed")] == [1]
+    assert told.of("notices.sent") == []
+    assert await hands.state(notice["id"]) == "pending"
 
 
 async def test_exhaust_of_a_notice_never_notifies(hands: Hands) -> None:

@@ -101,6 +101,8 @@ def test_batches_count_as_many_as_they_are(metrics: Metrics) -> None:
     emit("queue.requeued", queue="low", count=5)
     emit("queue.foreign_dropped", queue="low", count=2)
     emit("queue.rowless_dropped", queue="low", count=8)
+    emit("notices.sent", task="paystub", count=9)
+    emit("notices.failed", task="paystub", count=1, error=None)
     emit("schedule.fired", task="paystub", count=6)
     emit("schedule.missed", task="paystub", reason="grace", count=7)
     assert value(metrics, "executions_undelivered_total") == 3
@@ -108,6 +110,8 @@ def test_batches_count_as_many_as_they_are(metrics: Metrics) -> None:
     assert value(metrics, "executions_requeued_total", queue="low") == 5
     assert value(metrics, "queue_foreign_dropped_total", queue="low") == 2
     assert value(metrics, "queue_rowless_dropped_total", queue="low") == 8
+    assert value(metrics, "notices_total", result="sent") == 9
+    assert value(metrics, "notices_total", result="failed") == 1
     assert value(metrics, "scheduler_fires_total", task="paystub") == 6
     assert value(metrics, "scheduler_misses_total", task="paystub", reason="grace") == 7
 

@@ -51,18 +51,19 @@ class NotifyFailure:
         return JobResult.success(reported=reported)
 
     async def _report_some(self, job: str) -> int:
-        """Take failures and tell of them in one transaction: what is not told stays unreported."""
-        async with self._parts.store.transaction() as c:
-            failures = await notices.take(c, job, _BATCH)
-            for failure in failures:
-                emit(
-                    "notice.failure",
-                    task=job,
-                    execution_id=failure.id,
-                    store=failure.type_num,
-                    attempt=failure.attempt,
-                    error=failure.last_error,
-                )
+        """Take failures and tell of them in one transaction: what is not told stays unreported, and
+        is counted as such, once a try where it is not even known how many they are."""
+        failures: list[notices.Failure] = []
+        try:
+            async with self._parts.store.transaction() as c:
+                failures = await notices.take(c, job, _BATCH)
+                for failure in failures:
+                    _tell(job, failure)
+        except BaseException as error:
+            emit("notices.failed", task=job, count=max(1, len(failures)), error=error)
+            raise
+        if failures:
+            emit("notices.sent", task=job, count=len(failures))
         return len(failures)
 
     def verifier(self, ctx: JobContext) -> Callable[[], Any]:
@@ -76,3 +77,14 @@ class NotifyFailure:
 
     def scheduled_key(self, fire_time: datetime, store: StoreInfo | None) -> str | None:  # noqa: ARG002
         return None
+
+
+def _tell(job: str, failure: notices.Failure) -> None:
+    emit(
+        "notice.failure",
+        task=job,
+        execution_id=failure.id,
+        store=failure.type_num,
+        attempt=failure.attempt,
+        error=failure.last_error,
+    )

@@ -92,6 +92,8 @@ WORDING: dict[str, tuple[int, str]] = {
     "webhook.refused": (WARNING, "request for {source} refused ({reason})"),
     "webhook.recovered": (WARNING, "{count} stranded events dispatched again"),
     "webhook.abandoned": (ERROR, "event {event_id} not processed after {recoveries} recoveries"),
+    "notices.failed": (WARNING, "{count} notices of {task} not sent, they stay due: {error}"),
+    "notices.sent": (DEBUG, "{count} notices of {task} sent"),
     "notice.failure": (ERROR, "notice: {task} failed for good: {error}"),
     # the process and its configuration
     "config.refused": (ERROR, "the new configuration is refused, the old one stays: {error}"),

@@ -14,7 +14,7 @@ from prometheus_client.exposition import (
 )
 
 from taskengine.telemetry.events import Fields, subscribe
-from taskengine.telemetry.metrics.families import OUTCOMES, RESULTS, TURNS, Families
+from taskengine.telemetry.metrics.families import NOTICES, OUTCOMES, RESULTS, TURNS, Families
 from taskengine.telemetry.metrics.gauges import Gauges
 from taskengine.telemetry.metrics.labels import LOOPS, OTHER, Children, Label
 
@@ -93,6 +93,8 @@ class Metrics:
             "queue.requeued": self._requeued,
             "queue.foreign_dropped": self._foreign,
             "queue.rowless_dropped": self._rowless,
+            "notices.sent": self._notices_sent,
+            "notices.failed": self._notices_failed,
             "schedule.fired": self._fired,
             "schedule.missed": self._missed,
             "webhook.received": self._received,
@@ -146,6 +148,12 @@ class Metrics:
 
     def _rowless(self, fields: Fields) -> None:
         self._of_rowless(fields["queue"]).inc(fields["count"])
+
+    def _notices_sent(self, fields: Fields) -> None:
+        self._of_notices("sent").inc(fields["count"])
+
+    def _notices_failed(self, fields: Fields) -> None:
+        self._of_notices("failed").inc(fields["count"])
 
     # ---- schedules and webhooks ------------------------------------------------------------------
 
@@ -206,6 +214,7 @@ class Metrics:
         self._of_requeued = Children(f.requeued.labels, queue)
         self._of_foreign = Children(f.foreign.labels, queue)
         self._of_rowless = Children(f.rowless.labels, queue)
+        self._of_notices = Children(f.notices.labels, Label(NOTICES))
         self._of_fires = Children(f.fires.labels, task)
         self._of_misses = Children(f.misses.labels, task, Label(room=_REASONS))
         self._of_received = Children(f.received.labels, source, Label(RESULTS))
@@ -221,6 +230,8 @@ class Metrics:
                 of(queue)
             self._of_foreign(queue)
             self._of_rowless(queue)
+        for result in NOTICES:
+            self._of_notices(result)
         for source, result in product(self._sources.values, RESULTS):
             self._of_received(source, result)
             self._of_processed(source)

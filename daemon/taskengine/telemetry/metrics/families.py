@@ -41,6 +41,7 @@ RESULTS: Final = (
     "unknown_source",
 )
 
+NOTICES: Final = ("sent", "failed")
 TURNS: Final = ("done", "away", "failed")
 
 Buckets = tuple[float, ...]
@@ -86,6 +87,9 @@ class Families:
         )
         self.rowless = self._counter(
             "queue_rowless_dropped", "Messages whose executions do not exist, dropped.", "queue"
+        )
+        self.notices = self._counter(
+            "notices", "Failures told by a notice, and tries to tell them that failed.", "result"
         )
         self.undelivered = self._counter(
             "executions_undelivered", "Committed while Redis was away: the sweep delivers."
