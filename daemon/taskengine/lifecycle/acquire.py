@@ -2,34 +2,32 @@
 
 Guarantees: a claim whose reply was lost is repeated under the same token and gives the same rows;
 a token is never sent again once its reply was read; whatever was reserved and not claimed goes
-where it belongs (dropped, delayed, pushed back, marked as a waiter). How rows are claimed is in
-`claiming`.
+where it belongs (`leftovers`). How rows are claimed is in `claiming`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from taskengine.broker.queue import BadEpoch
 from taskengine.errors import Away, BrokerUnavailable, DataRejected, StoreBusy
 from taskengine.lifecycle.beats import Identity
-from taskengine.lifecycle.claiming import Claimed, Lanes, Left, Why, claim_all, judged
+from taskengine.lifecycle.claiming import Claimed, Lanes, Left, Why, claim_all
 from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.events import WebhookEvent, load_events
+from taskengine.lifecycle.leftovers import Leftovers
 from taskengine.lifecycle.parts import Parts
-from taskengine.lifecycle.reporting import count_moved, tell_claimed, tell_rowless
+from taskengine.lifecycle.reporting import count_moved, tell_claimed
 from taskengine.lifecycle.waking import wake
-from taskengine.model.execution import Claim, Delivery, Reservation
+from taskengine.model.execution import Claim, Reservation
 from taskengine.runtime.backoff import Backoff
 from taskengine.store import executions
-from taskengine.store.execution_rows import Leftover, Moved
+from taskengine.store.execution_rows import Moved
 from taskengine.telemetry.events import emit
 
 T = TypeVar("T")
 
-_LATER = 5_000_000  # µs: for what cannot be claimed here, or not now
-_SOON = 1_000_000  # µs: for what only waits for a lane of this process
 _IN_VAIN = 5  # claims in a row that came to nothing, though nothing stood in their way: then a rest
 
 
@@ -43,6 +41,7 @@ class Acquirer:
         self._lanes = lanes
         self._identity = identity
         self._backoff = Backoff(0.05, 2.0, parts.rng)
+        self._leftovers = Leftovers(parts, identity)
         self.jobs: tuple[str, ...] = tuple(parts.registry.names)
         self.paused: set[str] = set()
         self.claiming: set[int] = set()  # tokens whose claims are not handed over yet
@@ -183,77 +182,10 @@ class Acquirer:
             return
         known = self.jobs if jobs is None else jobs
         try:
-            found = [left[each] for each in rest if each in left]
-            found += await self._look([each for each in rest if each not in left], known)
-            await self._sort(rest, found)
-            free = await self._wait(rest, [e.row for e in found if e.why is Why.KEY_TAKEN])
-            free += sum(e.why is Why.RACED for e in found)
-            if left and not claims and free == len(found):
-                self._in_vain += 1
-            unknown = [e.row.exclusive_key for e in found if e.why is Why.UNKNOWN]
-            await wake(self._parts, unknown, known)  # nobody else of the key waits for this daemon
+            sent = await self._leftovers.send(rest, left, known, self.jobs)
         except (BrokerUnavailable, StoreBusy, Away):
             emit("execution.left_reserved", count=len(rest))
-
-    async def _look(self, ids: Sequence[int], known: Sequence[str]) -> list[Left]:
-        """Why these were not claimed, by what their rows say now."""
-        if not ids:
-            return []
-        async with self._parts.store.connection() as c:
-            return [judged(row) for row in await executions.leftover(c, ids, known)]
-
-    async def _sort(self, rest: Mapping[int, Reservation], left: Sequence[Left]) -> None:
-        def those(*whys: Why) -> list[tuple[Reservation, Leftover]]:
-            return [(rest[row.id], row) for row, why, _ in left if why in whys]
-
-        now = self._now()
-        delays = {Why.UNKNOWN: _LATER, Why.LOCKED: _LATER, Why.BAD: _LATER, Why.LANE_FULL: _SOON}
-        later = [_at(r, row, row.score or 0) for r, row in those(Why.EARLY)]
-        for why, delay in delays.items():
-            later += [_at(r, row, now + delay) for r, row in those(why)]
-        back = [_at(r, row, row.score or 0) for r, row in those(Why.PAUSED, Why.RACED)]
-        gone = [r for r, _ in those(Why.OVER)]
-        full = [row.queue for _, row in those(Why.LANE_FULL)]
-        self.paused |= {row.queue for _, row in those(Why.PAUSED) if row.queue}
-        if full:
-            emit("executions.lane_full", rows=full)
-        if gone:
-            await self._parts.queues.ack(gone)
-            tell_rowless(r for r, row in those(Why.OVER) if row.queue is None)
-        if later:
-            await self._parts.queues.delay(later)
-        if back:
-            await self._parts.queues.put_back(back)
-
-    async def _wait(self, rest: Mapping[int, Reservation], refused: Sequence[Leftover]) -> int:
-        """Mark the refused waiters of a key and drop their messages: whoever leaves the key pushes
-        the next. Marking looks at the key again, because it may have been left since: then it is
-        tried again at once, and so is one that goes first; how many these are."""
-        if not refused:
-            return 0
-        ids = sorted(row.id for row in refused)
-        async with self._parts.store.connection() as c:
-            answers = {row.id: row for row in await executions.mark_waiting(c, ids, self.jobs)}
-        taken = {row.id for row in answers.values() if row.taken}
-        marked = [rest[row.id] for row in answers.values() if row.marked]
-        free = [_at(rest[r.id], r, r.score or 0) for r in refused if r.id not in taken]
-        soon = self._now() + _SOON
-        locked = [
-            _at(rest[r.id], r, soon) for r in refused if r.id in taken and not answers[r.id].marked
-        ]
-        if marked:
-            emit("executions.key_taken", count=len(marked))
-            await self._parts.queues.ack(marked)
-        if locked:
-            await self._parts.queues.delay(locked)
-        if free:
-            await self._parts.queues.put_back(free)
-        return len(free)
-
-    def _now(self) -> int:
-        """The database's clock in µs: the promoter goes by it, whatever ours says."""
-        return self._identity.score(self._parts.clock.monotonic())
-
-
-def _at(reservation: Reservation, row: Leftover, score: int) -> Delivery:
-    return Delivery(reservation.id, row.queue or reservation.queue, score, True)
+            return
+        self.paused |= sent.paused
+        if left and not claims and sent.free == len(rest):
+            self._in_vain += 1

@@ -34,7 +34,7 @@ class Crew:
         self.acquirer = Acquirer(parts, identity, self._lanes)
         self.direct = DirectMode(parts, self.acquirer)
         self.work = asyncio.Event()  # there may be work, or a free slot
-        self.pilot = Pilot(self.inflight, self.settler, self.threads, self.work.set)
+        self.pilot = Pilot(parts.clock, self.inflight, self.settler, self.threads, self.work.set)
         self.slots = parts.config.workers.slots
 
     def _lanes(self) -> Lanes:

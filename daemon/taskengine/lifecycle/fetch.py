@@ -98,8 +98,9 @@ class Fetcher:
         jobs = self._async if threads < batch else crew.acquirer.jobs
         few = Few(self._sync, threads) if 0 < threads < batch else None
         worker_id, limits = crew.identity.worker_id, self._limits(free)
+        asked = self._parts.clock.monotonic()
         claims, again = await crew.direct.claim(limits, batch, worker_id, jobs, few)
-        await self._start(claims)
+        await self._start(claims, asked)
         crew.direct.more |= threads == 0  # a thread that gets free is a reason to ask again
         return again
 
@@ -118,22 +119,24 @@ class Fetcher:
         if not reserved:
             return []
         acquirer, worker_id = self._crew.acquirer, self._crew.identity.worker_id
+        asked = self._parts.clock.monotonic()
         claims = await acquirer.claim(reserved, worker_id, jobs)
-        await self._start(claims)
+        await self._start(claims, asked)
         await acquirer.ack(claims)
         waiting = set[int]() if jobs is None else acquirer.take_unasked(self._sync)
         others = [each for each in reserved if each.id not in waiting]
         await acquirer.put_away(others, claims, jobs)
         return [each for each in reserved if each.id in waiting]
 
-    async def _start(self, claims: Sequence[Claim]) -> None:
+    async def _start(self, claims: Sequence[Claim], asked: float) -> None:
+        begin_by = asked + self._parts.config.heartbeat.lease
         events = await self._crew.acquirer.events(claims)
         now = self._parts.clock.monotonic()
         room = self._crew.free_threads
         for claim in claims:
             job = self._parts.registry[claim.job]
             ctx = JobContext(claim, self._crew.backstage, events.get(claim.id))
-            flight = Flight(claim, ctx, now)
+            flight = Flight(claim, ctx, now, begin_by)
             if not job.is_async:
                 room -= 1
                 if room < 0:

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from taskengine.model.context import JobContext, StopReason
 from taskengine.model.execution import Claim
@@ -22,6 +23,7 @@ class Flight:
     claim: Claim
     ctx: JobContext
     started_at: float
+    begin_by: float = inf  # the claim was asked for a lease before: it may be another's by now
     threaded: bool = False
     asking: bool = False  # the job's verify is asked; the body has not begun
     began: bool = False

@@ -2,7 +2,9 @@
 
 Guarantees: one outcome a flight, the first one; the slot is free when the body has ended or is given
 up; a coroutine that swallows cancellation is settled one second after its deadline all the same and
-goes on as a counted zombie, whose late result changes nothing; a thread that goes on keeps its slot.
+goes on as a counted zombie, whose late result changes nothing; a thread that goes on keeps its slot;
+no body begins under a claim that was asked for more than a lease ago: the process has stood still,
+and somebody else may have it.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from taskengine.lifecycle.verify import UNANSWERED
 from taskengine.model.context import StopReason
 from taskengine.model.job import JobHandle
 from taskengine.model.outcome import Ending, Outcome
+from taskengine.runtime.clock import Clock
 from taskengine.telemetry.events import emit
 
 _GRACE = 1.0  # seconds from the deadline to the settlement, whatever the body does
 _ABORT_GRACE = 5.0  # seconds from an operator's cancel to the coroutine's cancellation
 
+_LATE = Outcome(Ending.RELEASED, reason="begun too late")
 _TIMED_OUT = Outcome(Ending.TIMED_OUT, reason="timed_out", error="timed out")
 
 
@@ -31,8 +35,14 @@ class Pilot:
     """Everything between a claim and its outcome, for all flights of a worker."""
 
     def __init__(
-        self, inflight: Inflight, settler: Settler, threads: Threads, freed: Callable[[], None]
+        self,
+        clock: Clock,
+        inflight: Inflight,
+        settler: Settler,
+        threads: Threads,
+        freed: Callable[[], None],
     ) -> None:
+        self._clock = clock
         self._inflight = inflight
         self._settler = settler
         self._threads = threads
@@ -72,7 +82,8 @@ class Pilot:
         flight.cancel(StopReason.INTERRUPT)
 
     async def _fly(self, job: JobHandle, flight: Flight) -> None:
-        outcome = await run(job, flight, self._threads.run)
+        late = self._clock.monotonic() > flight.begin_by
+        outcome = _LATE if late else await run(job, flight, self._threads.run)
         if self._inflight.exorcise(flight):
             emit("execution.zombie_ended", execution_id=flight.claim.id, task=flight.claim.job)
         self._end(flight, outcome)
