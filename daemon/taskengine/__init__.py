@@ -22,7 +22,7 @@ _HOMES = {
     "Retry": "model.outcome",
     "Snooze": "model.outcome",
     "State": "model.execution",
-    "StoreInfo": "model.context",
+    "StoreInfo": "model.surroundings",
     "TaskEngine": "client",
     "TaskEngineError": "errors",
     "Verdict": "model.outcome",

@@ -4,7 +4,6 @@ from taskengine.client import TaskEngine as TaskEngine
 from taskengine.errors import ClaimLost as ClaimLost
 from taskengine.errors import TaskEngineError as TaskEngineError
 from taskengine.model.context import JobContext as JobContext
-from taskengine.model.context import StoreInfo as StoreInfo
 from taskengine.model.execution import Dispatched as Dispatched
 from taskengine.model.execution import Execution as Execution
 from taskengine.model.execution import State as State
@@ -16,5 +15,6 @@ from taskengine.model.outcome import Discard as Discard
 from taskengine.model.outcome import Retry as Retry
 from taskengine.model.outcome import Snooze as Snooze
 from taskengine.model.outcome import Verdict as Verdict
+from taskengine.model.surroundings import StoreInfo as StoreInfo
 
 __version__: str

@@ -6,7 +6,7 @@ import sys
 from datetime import datetime
 
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import StoreInfo
+from taskengine.model.surroundings import StoreInfo
 from tests.support.scheduling import NOON, World, at, scheduled
 
 

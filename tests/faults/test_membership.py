@@ -60,7 +60,14 @@ async def test_a_worker_that_cannot_register_anew_ends_instead_of_idling(
     fresh = Hands(hands.parts, "fresh")
     heartbeat: Heartbeat = fresh.heartbeat
     running = asyncio.create_task(heartbeat.run(lambda: None))
-    await until(lambda: fresh.identity.last_beat is not None)
+
+    async def beaten() -> bool:
+        rows = await hands.sql(
+            "select from task_workers where id = $1 and beat > 1", fresh.worker_id
+        )
+        return bool(rows)
+
+    await until(beaten)
 
     async def join() -> None:
         raise MigrationError("column does not exist: run `taskengine migrate up`")

@@ -9,8 +9,8 @@ import pytest
 
 from taskengine.insight.schedules import next_fires, schedules
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition
+from taskengine.model.surroundings import StoreInfo
 from tests.support.scheduling import NOON, World, at, scheduled
 
 

@@ -366,9 +366,9 @@ async def test_postgres_away_nobody_is_declared_dead_until_beats_flow_a_whole_le
     (claim,) = await other.claim(sent.execution_id)
     beat, lease = hands.watch.beat, hands.watch.lease
     await hands.silence(other.worker_id)  # up to a moment ago
-    hands.heartbeat._loop = asyncio.get_running_loop()
+    hands.heartbeat.pulse._loop = asyncio.get_running_loop()
     with stopped(spare.embedded.postgres):
-        await hands.heartbeat._turn(hands.parts.store)
+        await hands.heartbeat.pulse.turn(hands.parts.store)
         await asyncio.sleep(0)
     await postgres_is_back(hands)
     service = DeadWorkers(hands.parts, hands.identity, hands.watch)

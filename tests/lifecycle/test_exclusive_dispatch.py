@@ -13,10 +13,11 @@ from taskengine.errors import InvalidSetting, KeyTooLong, PayloadError, UnknownS
 from taskengine.lifecycle.dispatch import Request
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.class_job import ClassJob
-from taskengine.model.context import JobContext, StoreInfo
+from taskengine.model.context import JobContext
 from taskengine.model.function_job import job
 from taskengine.model.job import BaseJob
 from taskengine.model.payload import JsonValue
+from taskengine.model.surroundings import StoreInfo
 from taskengine.services.webhooks import StrandedWebhooks
 from taskengine.store import stores
 from tests.support.make import Hands, a_job

@@ -11,11 +11,12 @@ import pytest
 from taskengine.errors import ClaimLost
 from taskengine.lifecycle.operate import cancel, redrive
 from taskengine.model.class_job import ClassJob
-from taskengine.model.context import JobContext, StopReason
+from taskengine.model.context import JobContext
 from taskengine.model.execution import Claim
 from taskengine.model.function_job import FunctionJob, job
 from taskengine.model.job import BaseJob
 from taskengine.model.outcome import Discard, Outcome, Retry, Snooze, Verdict
+from taskengine.model.surroundings import StopReason
 from tests.support.make import FAILED, INTERRUPTED, ORPHANED, RELEASED, Hands, Told
 from tests.support.until import until
 

@@ -16,7 +16,7 @@ import pytest
 
 from taskengine.lifecycle.inflight import Flight
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import StopReason
+from taskengine.model.surroundings import StopReason
 from taskengine.runtime.supervisor import Limits, Supervisor, Tier
 from taskengine.services import worker as module
 from taskengine.services.orphans import DeadWorkers

@@ -10,8 +10,8 @@ import pytest
 
 from taskengine.lifecycle import pilot
 from taskengine.lifecycle.leased import Lease
+from taskengine.lifecycle.pulse import Pulse
 from taskengine.model.execution import Claim
-from taskengine.services.heartbeat import Heartbeat
 from taskengine.store import workers
 from tests.support.make import FAILED, SUCCEEDED, Hands, Told, a_job
 from tests.support.until import until
@@ -93,7 +93,7 @@ async def test_a_beat_reports_what_is_held_past_its_deadline(hands: Hands) -> No
 
 
 async def test_a_beat_tells_how_the_loops_do(hands: Hands) -> None:
-    hands.heartbeat._loops = lambda: '{"promoter": {"age": 0.1}}'
+    hands.heartbeat.pulse._loops = lambda: '{"promoter": {"age": 0.1}}'
     hands.identity.draining = True
     await hands.beat()
     row = await worker(hands)
@@ -256,11 +256,11 @@ async def test_declared_dead_it_aborts_settles_nothing_and_registers_anew(
 
 async def test_declared_dead_its_answer_of_a_former_life_changes_nothing(hands: Hands) -> None:
     async with hands.parts.store.connection() as c:
-        old = await hands.heartbeat._beat(c)
+        old = await hands.heartbeat.pulse.beat(c)
     await declare_dead(hands)
     await hands.beat()
     offset = hands.identity.offset = 1.0
-    hands.heartbeat._apply(old)
+    hands.heartbeat.heard(old)
     assert hands.identity.offset == offset
     assert not hands.identity.dead
 
@@ -311,23 +311,23 @@ async def test_it_stops_when_the_main_loop_has_not_answered_for_the_stall_limit(
 ) -> None:
     limit = hands.parts.config.heartbeat.stall_limit
     before = (await worker(hands))["beat"]
-    hands.heartbeat._loop = asyncio.get_running_loop()
-    hands.heartbeat._answered_at -= limit + 1
-    await hands.heartbeat._turn(hands.parts.store)
+    hands.heartbeat.pulse._loop = asyncio.get_running_loop()
+    hands.heartbeat.pulse._answered_at -= limit + 1
+    await hands.heartbeat.pulse.turn(hands.parts.store)
     assert (await worker(hands))["beat"] == before
     assert len(told.of("heartbeat.stalled")) == 1
     await asyncio.sleep(0)  # the main loop answers after all
-    await hands.heartbeat._turn(hands.parts.store)
+    await hands.heartbeat.pulse.turn(hands.parts.store)
     assert (await worker(hands))["beat"] == before + 1
 
 
 async def test_a_process_that_was_stopped_beats_on_at_once(hands: Hands, told: Told) -> None:
     stopped = hands.parts.config.heartbeat.stall_limit * 10
     before = (await worker(hands))["beat"]
-    hands.heartbeat._loop = asyncio.get_running_loop()
-    hands.heartbeat._asked_at -= stopped
-    hands.heartbeat._answered_at -= stopped
-    await hands.heartbeat._turn(hands.parts.store)
+    hands.heartbeat.pulse._loop = asyncio.get_running_loop()
+    hands.heartbeat.pulse._asked_at -= stopped
+    hands.heartbeat.pulse._answered_at -= stopped
+    await hands.heartbeat.pulse.turn(hands.parts.store)
     assert told.of("heartbeat.stalled") == []
     assert (await worker(hands))["beat"] == before + 1
 
@@ -361,9 +361,9 @@ async def test_a_beat_of_ours_that_fails_proves_nothing_about_others(
     async def away(_: Any) -> Any:
         raise ConnectionResetError
 
-    monkeypatch.setattr(Heartbeat, "_beat", lambda self, c: away(c))
-    hands.heartbeat._loop = asyncio.get_running_loop()
-    await hands.heartbeat._turn(hands.parts.store)
+    monkeypatch.setattr(Pulse, "beat", lambda self, c: away(c))
+    hands.heartbeat.pulse._loop = asyncio.get_running_loop()
+    await hands.heartbeat.pulse.turn(hands.parts.store)
     await asyncio.sleep(0)
     assert hands.watch.silent() == []
     assert len(told.of("heartbeat.missed")) == 1

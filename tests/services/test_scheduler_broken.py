@@ -9,8 +9,8 @@ import pytest
 
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.slots import Slots, plan_slots
-from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition
+from taskengine.model.surroundings import StoreInfo
 from taskengine.services import scheduler as service
 from tests.support.scheduling import NOON, World, at, scheduled
 

@@ -12,8 +12,8 @@ import pytest
 
 from taskengine.lifecycle.fire_keys import Hooks
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import StoreInfo
 from taskengine.model.function_job import FunctionJob
+from taskengine.model.surroundings import StoreInfo
 from taskengine.services import scheduler as service
 from tests.support.scheduling import NOON, World, at, scheduled
 

@@ -171,8 +171,8 @@ class Hands:
     async def beat(self) -> None:
         """One beat without its thread, and all that follows from it."""
         async with self.parts.store.connection() as c:
-            beat = await self.heartbeat._beat(c)
-        self.heartbeat._apply(beat)
+            beat = await self.heartbeat.pulse.beat(c)
+        self.heartbeat.heard(beat)
         while self.heartbeat._tasks:
             await asyncio.gather(*self.heartbeat._tasks)
 

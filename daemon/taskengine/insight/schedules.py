@@ -10,9 +10,9 @@ from taskengine.errors import InvalidSetting, ScheduleError
 from taskengine.lifecycle.definitions import problem_of
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.slots import clocks
-from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition
 from taskengine.model.schedule import Schedule
+from taskengine.model.surroundings import StoreInfo
 from taskengine.store import definitions, engine, misses
 from taskengine.store import stores as all_stores
 from taskengine.store.definitions import LastFire

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import JobContext, StoreInfo
+from taskengine.model.context import JobContext
 from taskengine.model.definition import JobSettings
 from taskengine.model.job import JobResult
 from taskengine.model.payload import JsonValue, encode
+from taskengine.model.surroundings import StoreInfo
 from taskengine.store import notices
 from taskengine.telemetry.events import emit
 

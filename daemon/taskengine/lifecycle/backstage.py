@@ -15,7 +15,8 @@ from taskengine.errors import ClaimLost
 from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.store_databases import StoreDatabases, StoreSession
-from taskengine.model.context import Done, JobContext, OpensDatabase
+from taskengine.model.context import JobContext
+from taskengine.model.surroundings import Done, OpensDatabase
 from taskengine.store import executions
 
 T = TypeVar("T")

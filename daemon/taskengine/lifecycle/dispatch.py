@@ -20,9 +20,9 @@ from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.door import refusal
 from taskengine.lifecycle.exclusive import given_or_own, stores_of
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import StoreInfo
 from taskengine.model.execution import Delivery, Dispatched, State
 from taskengine.model.keys import ManualKeys, check_key, store_key
+from taskengine.model.surroundings import StoreInfo
 from taskengine.store import executions
 from taskengine.store.execution_rows import Found, Inserted, NewExecution
 from taskengine.telemetry.events import emit

@@ -12,8 +12,8 @@ import traceback
 from taskengine.errors import ClaimLost, PayloadError
 from taskengine.lifecycle.events import AlreadyProcessed
 from taskengine.lifecycle.inflight import Flight
-from taskengine.model.context import StopReason
 from taskengine.model.outcome import Aborted, Discard, Ending, Outcome, Retry, Snooze
+from taskengine.model.surroundings import StopReason
 from taskengine.model.text import shown
 from taskengine.telemetry.redact import clean_text
 

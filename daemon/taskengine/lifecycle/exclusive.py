@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from taskengine.errors import InvalidSetting, PayloadError
-from taskengine.model.context import StoreInfo
 from taskengine.model.job import JobHandle
 from taskengine.model.keys import check_key
 from taskengine.model.registry import Registry
+from taskengine.model.surroundings import StoreInfo
 from taskengine.store import stores
 from taskengine.store.pool import Store
 

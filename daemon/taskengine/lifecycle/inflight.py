@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 
-from taskengine.model.context import JobContext, StopReason
+from taskengine.model.context import JobContext
 from taskengine.model.execution import Claim
+from taskengine.model.surroundings import StopReason
 
 
 @dataclass(slots=True, eq=False)

@@ -7,15 +7,12 @@ anew under a new id.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from taskengine import __version__
 from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.presence import LockFile, boot_id, host
-from taskengine.model.settlement import Settlement
-from taskengine.store import engine, executions, leases, workers
-from taskengine.store.execution_rows import Moved
+from taskengine.store import engine, leases, workers
 from taskengine.store.workers import NewWorker
 
 
@@ -62,18 +59,3 @@ class Membership:
             await leases.release(c, self.token)
         if self._lock is not None:
             self._lock.release()
-
-    async def release(self, strays: Sequence[tuple[int, int]]) -> list[Moved]:
-        """(id, token) of rows under us that we do not hold: pending again, the same attempt."""
-        settlements = [
-            Settlement(execution_id, token, "released", "pending", reason="lost_claim")
-            for execution_id, token in sorted(strays)
-        ]
-        async with self._parts.store.connection() as c:
-            return await executions.settle(
-                c,
-                settlements,
-                self._identity.name,
-                self._parts.notice_queue,
-                self._parts.config.recovery.check_after,
-            )

@@ -18,9 +18,9 @@ from taskengine.lifecycle.run import run
 from taskengine.lifecycle.settle import Settler
 from taskengine.lifecycle.threads import Threads
 from taskengine.lifecycle.verify import UNANSWERED
-from taskengine.model.context import StopReason
 from taskengine.model.job import JobHandle
 from taskengine.model.outcome import Ending, Outcome
+from taskengine.model.surroundings import StopReason
 from taskengine.runtime.clock import Clock
 from taskengine.telemetry.events import emit
 

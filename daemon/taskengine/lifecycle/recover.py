@@ -1,4 +1,4 @@
-"""Recovery of what a worker left running: dead, or too late to settle.
+"""Recovery of what a worker left running: dead, too late to settle, or without knowing it.
 
 One pure decision (`decide`) for recovery and workers alike, one fenced statement to write it. The
 row lock on the worker arbitrates between daemons that saw the same death.
@@ -53,6 +53,20 @@ async def take_late(parts: Parts, by: str) -> int:
         moved = await _take(parts, c, orphans, by, "over_time")
     await _finish(parts, moved, by)
     return len(orphans)
+
+
+async def give_back(parts: Parts, strays: Sequence[tuple[int, int]], by: str) -> None:
+    """(id, token) of rows under us that we do not hold: pending again, the same attempt."""
+    if not strays:
+        return
+    settlements = [
+        Settlement(execution_id, token, "released", "pending", reason="lost_claim")
+        for execution_id, token in sorted(strays)
+    ]
+    check_after = parts.config.recovery.check_after
+    async with parts.store.connection() as c:
+        moved = await executions.settle(c, settlements, by, parts.notice_queue, check_after)
+    await _finish(parts, moved, by)
 
 
 async def _take(

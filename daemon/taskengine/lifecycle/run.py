@@ -13,10 +13,10 @@ from typing import Any
 from taskengine.lifecycle.endings import SUCCESS, bounded, ended_by
 from taskengine.lifecycle.inflight import Flight
 from taskengine.lifecycle.verify import ask
-from taskengine.model.context import StopReason
 from taskengine.model.job import JobHandle, JobResult
 from taskengine.model.outcome import Ending, Outcome, Verdict
 from taskengine.model.payload import encode_result
+from taskengine.model.surroundings import StopReason
 
 InThread = Callable[[Flight, Callable[[], Any]], Awaitable[Any]]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from taskengine.errors import Away, DataRejected
 from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import LogLine
 from taskengine.model.payload import encode_result
+from taskengine.model.surroundings import LogLine
 from taskengine.model.text import shown
 from taskengine.runtime.service import Periodic
 from taskengine.store import executions, logs

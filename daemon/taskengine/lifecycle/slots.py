@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from taskengine.errors import ScheduleError
-from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition, JobSettings
 from taskengine.model.misfire import CAP, MisfirePolicy, MisfireRule, Plan, plan_fires
 from taskengine.model.schedule import Schedule
+from taskengine.model.surroundings import StoreInfo
 
 _ROWS = 5_000  # slots a turn, over all stores
 _ON_TIME = 60.0  # seconds that a fire time may wait and still not be late

@@ -8,7 +8,7 @@ from typing import Any
 
 from taskengine.errors import NoStoreDatabase
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import OpensDatabase, StoreDatabase
+from taskengine.model.surroundings import OpensDatabase, StoreDatabase
 from taskengine.store import stores
 from taskengine.store.databases import Databases, StoreConnection
 

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any, Generic
 
 from taskengine.errors import InvalidSetting, nearest
-from taskengine.model.context import JobContext, StoreInfo
+from taskengine.model.context import JobContext
 from taskengine.model.definition import SETTINGS, settings_from
 from taskengine.model.job import BaseJob
 from taskengine.model.payload import JsonValue, decode
+from taskengine.model.surroundings import StoreInfo
 
 _OWN = ("name", "context", "config_defaults")
 

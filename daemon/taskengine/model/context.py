@@ -16,27 +16,13 @@ from taskengine.model.outcome import Aborted
 from taskengine.model.payload import JsonValue, decode, encode
 from taskengine.model.surroundings import (
     Alone,
-    Done,
     EventView,
     LogLine,
     OpensDatabase,
     StopReason,
-    StoreDatabase,
     StoreInfo,
 )
 from taskengine.model.text import shown
-
-__all__ = [
-    "Backstage",
-    "Done",
-    "EventView",
-    "JobContext",
-    "LogLine",
-    "OpensDatabase",
-    "StopReason",
-    "StoreDatabase",
-    "StoreInfo",
-]
 
 _FIRST_LOGS = 1000
 _MESSAGE_CHARS = 1000
@@ -58,16 +44,9 @@ class JobContext:
     """One run of one execution, as its job sees it."""
 
     __slots__ = (
-        "_backstage",
-        "_claim",
-        "_cursor",
-        "_event",
-        "_logs",
-        "_progress",
-        "_stop",
-        "dropped_logs",
-        "in_thread",
-    )
+        "_backstage", "_claim", "_cursor", "_event", "_logs", "_progress", "_stop",
+        "dropped_logs", "in_thread",
+    )  # fmt: skip
 
     def __init__(self, claim: Claim, backstage: Backstage, event: EventView | None = None) -> None:
         self._claim = claim

@@ -11,11 +11,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from typing_extensions import Unpack
 
 from taskengine.errors import InvalidSetting, PayloadError
-from taskengine.model.context import JobContext, StoreInfo
+from taskengine.model.context import JobContext
 from taskengine.model.definition import DeclaredSettings, settings_from
 from taskengine.model.job import Call
 from taskengine.model.outcome import Verdict
 from taskengine.model.payload import JsonValue, signature_model
+from taskengine.model.surroundings import StoreInfo
 
 P = ParamSpec("P")
 R = TypeVar("R")

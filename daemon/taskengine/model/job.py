@@ -15,14 +15,10 @@ from typing import Any, ClassVar, Generic, Protocol, get_args, get_origin
 from typing_extensions import TypeVar
 
 from taskengine.errors import PayloadError
-from taskengine.model.context import (
-    EventView,
-    JobContext,
-    OpensDatabase,
-    StoreInfo,
-)
+from taskengine.model.context import JobContext
 from taskengine.model.definition import JobSettings
 from taskengine.model.payload import JsonValue, ModelPayload, encode, is_model, model_payload
+from taskengine.model.surroundings import EventView, OpensDatabase, StoreInfo
 
 P = TypeVar("P", default=None)
 

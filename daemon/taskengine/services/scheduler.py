@@ -19,8 +19,8 @@ from taskengine.lifecycle.fire import fire
 from taskengine.lifecycle.fire_keys import Hooks
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.slots import Slots, plan_slots
-from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition
+from taskengine.model.surroundings import StoreInfo
 from taskengine.runtime.service import Periodic
 from taskengine.store import definitions, engine
 from taskengine.store import stores as all_stores

@@ -13,7 +13,7 @@ import anyio
 
 from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.fetch import Fetcher
-from taskengine.model.context import StopReason
+from taskengine.model.surroundings import StopReason
 from taskengine.runtime.clock import wait
 from taskengine.runtime.service import Service
 from taskengine.telemetry.events import emit

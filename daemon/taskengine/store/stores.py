@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from taskengine.model.context import StoreInfo
+from taskengine.model.surroundings import StoreInfo
 from taskengine.store.pool import Connection
 from taskengine.store.statements import sql
 

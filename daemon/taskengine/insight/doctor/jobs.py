@@ -12,8 +12,8 @@ from taskengine.insight.schedules import next_fires
 from taskengine.insight.words import span
 from taskengine.lifecycle import definitions as defined
 from taskengine.lifecycle.parts import Parts
-from taskengine.model.context import StoreInfo
 from taskengine.model.definition import Definition
+from taskengine.model.surroundings import StoreInfo
 from taskengine.store import definitions, engine, stores, workers
 
 _AHEAD = timedelta(seconds=60)
