@@ -49,7 +49,7 @@ def test_c107_no_id_and_no_free_text_becomes_a_series(metrics: Metrics) -> None:
 
     def run(start: int, count: int) -> None:
         for n in range(start, start + count):
-            emit("executions.settled", rows=[("default", f"task-{n}", f"error {n}", 1.0)])
+            emit("executions.settled", rows=[("default", f"task-{n}", f"error {n}", 1.0, n)])
         for n in range(start, start + 500):
             emit("webhook.received", source=f"source {n}", result=f"text {random.random()}")
 

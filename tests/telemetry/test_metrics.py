@@ -75,10 +75,10 @@ def test_executions_are_counted_on_their_way(metrics: Metrics) -> None:
     emit(
         "executions.settled",
         rows=[
-            ("payroll", "paystub", "succeeded", 0.7),
-            ("payroll", "paystub", "succeeded", 0.2),
-            ("payroll", "paystub", "retried", 2.0),
-            ("payroll", "paystub", "orphaned", None),
+            ("payroll", "paystub", "succeeded", 0.7, 4711),
+            ("payroll", "paystub", "succeeded", 0.2, 4712),
+            ("payroll", "paystub", "retried", 2.0, 4713),
+            ("payroll", "paystub", "orphaned", None, 4714),
         ],
     )
     emit("execution.orphaned", state="pending", reason="worker_died", **of)
@@ -135,7 +135,7 @@ def test_loops_show_their_last_turn(metrics: Metrics) -> None:
     for result in ("done", "away", "failed"):
         assert value(metrics, "loop_turns_total", loop="promoter", result=result) == 1
     assert value(metrics, "loop_last_turn_timestamp_seconds", loop="promoter") == 1798761600
-    assert value(metrics, "loop_last_turn_seconds", loop="promoter") == 0.25
+    assert value(metrics, "loop_last_turn_seconds", loop="promoter") == 0.1
 
 
 def test_redis_going_away_is_seen_at_once(metrics: Metrics) -> None:
@@ -210,7 +210,7 @@ def test_the_page_stays_the_same_size_whatever_the_labels(metrics: Metrics) -> N
     def storm(start: int) -> None:
         for n in range(start, start + 1000):
             emit("executions.dispatched", rows=[(f"queue-{n}", f"task-{n}", n)])
-            emit("executions.settled", rows=[(f"q{n}", f"task-{n}", f"error {n}", 1.0)])
+            emit("executions.settled", rows=[(f"q{n}", f"task-{n}", f"error {n}", 1.0, n)])
             emit("webhook.received", source=f"source-{n}", result=f"text {n}")
             emit("schedule.missed", task=f"task-{n}", reason=f"reason {n}", count=1)
             emit("loop.turn", loop=f"loop-{n}", seconds=1, findings={})

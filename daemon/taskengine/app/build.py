@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from taskengine.app.watching import watch_loops
 from taskengine.config import Config
 from taskengine.lifecycle.backstage import Engine
 from taskengine.lifecycle.beats import Identity, Watch
@@ -28,6 +29,7 @@ from taskengine.services.deliveries import Deliveries
 from taskengine.services.divergence import Divergence
 from taskengine.services.gauges import GaugeRefresher
 from taskengine.services.heartbeat import Heartbeat
+from taskengine.services.lag import LoopLag
 from taskengine.services.neglect import Neglect
 from taskengine.services.orphans import DeadWorkers, OverTime, Reservations
 from taskengine.services.promoter import Promoter
@@ -93,6 +95,7 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
                 *_sweeps(parts, crew, watch, token),
                 GaugeRefresher(parts, crew, token, metrics.gauges),
                 StatusLine(parts, crew, notifier),
+                LoopLag(parts.clock, metrics.gauges.event_loop_lag),
             ),
         ),
     ]
@@ -107,6 +110,7 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
         tiers.append(Tier("asks for new work, so it stops first", (Scheduler(parts),)))
     if guest is not None:
         tiers.append(Tier("belongs to who runs the daemon", (guest(parts),)))
+    watch_loops(metrics, daemon.services, parts)
     return daemon
 
 

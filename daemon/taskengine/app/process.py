@@ -133,6 +133,9 @@ def measure(parts: Parts, logs: Logs | None = None) -> Metrics:
         tasks=[(handle.settings.queue, handle.name) for handle in parts.registry],
         dropped=lambda: logs.dropped if logs is not None else 0,
     )
+    for handle in parts.registry:
+        if handle.settings.schedule:
+            metrics.know_schedule(handle.name)
     metrics.subscribe()
     return metrics
 

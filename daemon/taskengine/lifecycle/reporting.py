@@ -43,7 +43,7 @@ def tell_succeeded(batch: Sequence[Told]) -> None:
         return
     emit(
         "executions.settled",
-        rows=[(e.flight.claim.queue, e.flight.claim.job, "succeeded", e.duration) for e in batch],
+        rows=[_row(e.flight.claim, "succeeded", e.duration) for e in batch],
     )
     if heard("execution.succeeded"):
         for ended in batch:
@@ -60,7 +60,7 @@ def tell_moved(batch: Sequence[Told], moved: Sequence[Moved]) -> None:
     ended = {e.flight.claim.id: e for e in batch}
     emit(
         "executions.settled",
-        rows=[(m.queue, m.job, _outcome(m), ended[m.id].duration) for m in moved if m.id in ended],
+        rows=[_row(m, _outcome(m), ended[m.id].duration) for m in moved if m.id in ended],
     )
     for row in moved:
         told = ended.get(row.id)
@@ -80,8 +80,13 @@ def count_moved(moved: Sequence[Moved]) -> list[Moved]:
     """Counts those that no worker settled; which they are: all but the notices."""
     rows = [m for m in moved if m.move != "noticed"]
     if rows:
-        emit("executions.settled", rows=[(m.queue, m.job, _outcome(m), None) for m in rows])
+        emit("executions.settled", rows=[_row(m, _outcome(m), None) for m in rows])
     return rows
+
+
+def _row(of: Claim | Moved, outcome: str, seconds: float | None) -> tuple[object, ...]:
+    """What is counted of one settlement."""
+    return (of.queue, of.job, outcome, seconds, of.id)
 
 
 def _tell(row: Moved, fields: dict[str, object], seconds: float | None) -> None:

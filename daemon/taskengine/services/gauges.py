@@ -13,7 +13,7 @@ from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.leased import Lease
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
-from taskengine.store import reports
+from taskengine.services.database_gauges import DatabaseGauges
 from taskengine.telemetry.events import emit
 from taskengine.telemetry.metrics import Gauges
 
@@ -32,7 +32,9 @@ class GaugeRefresher(Periodic):
         self._crew = crew
         self._gauges = gauges
         self._lease = Lease(parts, self.name, crew.identity.name, token)
+        self._database = DatabaseGauges(parts, gauges)
         self._leads = False
+        gauges.redis_enabled(parts.config.redis.enabled)
         self._turns = 0
         self._policy: str | None = None
         self._compared_at: float | None = None
@@ -53,6 +55,10 @@ class GaugeRefresher(Periodic):
         gauges.lost_threads(crew.threads.lost)
         gauges.pool(*self._parts.store.usage())
         gauges.draining(crew.identity.draining)
+        clock, identity = self._parts.clock, crew.identity
+        if identity.last_beat is not None:
+            theirs = identity.database_now(clock.monotonic())
+            gauges.clock_ahead(clock.now().timestamp() - theirs)
 
     async def _of_redis(self) -> None:
         """Depths as Redis has them; a policy that drops keys is shown."""
@@ -88,7 +94,7 @@ class GaugeRefresher(Periodic):
         try:
             self._leads = await self._lease.hold()
             if self._leads:
-                await self._ask()
+                await self._database.refresh()
         except Away:
             self._gauges.postgres_up(False)
             self._forget()
@@ -96,20 +102,6 @@ class GaugeRefresher(Periodic):
         self._gauges.postgres_up(True)
         if not self._leads:
             self._forget()
-
-    async def _ask(self) -> None:
-        async with self._parts.store.connection() as c:
-            found = {each.queue: each for each in await reports.queues(c)}
-            events = await reports.webhooks(c, self._parts.config.webhooks.min_age)
-        for name in self._parts.queues.names:
-            queue = found.get(name)
-            if not self._parts.config.redis.enabled:
-                self._gauges.queue_depth(name, "waiting", queue.waiting if queue else 0)
-                self._gauges.queue_depth(name, "delayed", queue.delayed if queue else 0)
-            self._gauges.queue_depth(name, "running", queue.running if queue else 0)
-            self._gauges.queue_depth(name, "failed", queue.failed if queue else 0)
-            self._gauges.queue_oldest_age(name, (queue.oldest or 0.0) if queue else 0.0)
-        self._gauges.webhooks({e.source: (e.unprocessed, e.oldest) for e in events})
 
     async def _of_both(self) -> None:
         """Now and then: the classes of divergence, seen twice."""
@@ -129,11 +121,4 @@ class GaugeRefresher(Periodic):
         """Another daemon shows these, or nobody can."""
         self._compared_at = None
         self._gauges.divergence(None)
-        for name in self._parts.queues.names:
-            if not self._parts.config.redis.enabled:
-                self._gauges.queue_depth(name, "waiting", None)
-                self._gauges.queue_depth(name, "delayed", None)
-            self._gauges.queue_depth(name, "running", None)
-            self._gauges.queue_depth(name, "failed", None)
-            self._gauges.queue_oldest_age(name, None)
-        self._gauges.webhooks(None)
+        self._database.forget()

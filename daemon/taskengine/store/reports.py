@@ -70,6 +70,12 @@ async def unpolled(c: Connection, silence: float) -> list[Neglected]:
     return [Neglected(*r.values()) for r in await c.fetch(sql("reports/unpolled"), silence)]
 
 
+async def quarantined(c: Connection, limit: int, within: float = DAY) -> dict[str, int]:
+    """Executions of the last day by queue that nobody can know to be done; `limit` are looked at."""
+    rows = await c.fetch(sql("reports/quarantined"), within, limit)
+    return {r["name"]: r["waiting"] for r in rows}
+
+
 async def webhooks(c: Connection, min_age: float) -> list[WebhookCounts]:
     """Sources with unprocessed events; stranded: older than `min_age`, and nobody's work."""
     return [WebhookCounts(*r.values()) for r in await c.fetch(sql("reports/webhooks"), min_age)]

@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Info, ProcessCollector
+from prometheus_client import CollectorRegistry, Info
 from prometheus_client.exposition import (
     CONTENT_TYPE_PLAIN_0_0_4,
     choose_encoder,
@@ -14,9 +14,17 @@ from prometheus_client.exposition import (
 )
 
 from taskengine.telemetry.events import Fields, subscribe
-from taskengine.telemetry.metrics.families import NOTICES, OUTCOMES, RESULTS, TURNS, Families
+from taskengine.telemetry.metrics.families import (
+    MISSES,
+    NOTICES,
+    OUTCOMES,
+    RESULTS,
+    TURNS,
+    Families,
+)
 from taskengine.telemetry.metrics.gauges import Gauges
 from taskengine.telemetry.metrics.labels import LOOPS, OTHER, Children, Label
+from taskengine.telemetry.metrics.process import ProcessMetrics
 
 _TASKS = 200  # that are met without having been made known
 _REASONS = 20
@@ -26,7 +34,7 @@ class Metrics:
     """Counts what happens in this process. `now` gives seconds since the epoch.
 
     `tasks` are the jobs known at the start as (queue, task); more come by `know`. `dropped` says how
-    many log lines were lost.
+    many log lines were lost. `on_scrape` are called before each answer, to set what is in memory.
     """
 
     def __init__(
@@ -45,13 +53,15 @@ class Metrics:
         self._dropped = dropped
         self._families = Families(self.registry)
         self._queues = Label(queues)
-        self._tasks = Label(room=_TASKS)
+        tasks = tuple(tasks)
+        self._tasks = Label((task for _, task in tasks), room=_TASKS)
         self._sources = Label([*sources])
         self._children()
         self._from_zero()
         for queue, task in tasks:
             self.know(queue, task)
-        ProcessCollector(registry=self.registry)
+        self.registry.register(ProcessMetrics(now))
+        self.on_scrape: list[Callable[[], None]] = []
         Info("taskengine_build", "What runs here.", registry=self.registry).info(
             {"version": version}
         )
@@ -72,9 +82,22 @@ class Metrics:
         for outcome in OUTCOMES:
             self._of_settled(queue, task, outcome)
 
+    def know_schedule(self, task: str) -> None:
+        """A job that fires by itself: that it fired or was missed is counted from 0."""
+        self._of_fires(task)
+        for reason in MISSES:
+            self._of_misses(task, reason)
+
+    def know_loop(self, loop: str) -> None:
+        """A loop of this process."""
+        for result in TURNS:
+            self._of_turns(loop, result)
+
     def render(self, accept: str | None) -> tuple[bytes, str]:
         """(body, content type) for a scrape with this Accept header."""
         self.gauges.log_dropped(self._dropped())
+        for refresh in self.on_scrape:
+            refresh()
         try:
             encode, kind = choose_encoder(accept or "")
             return encode(self.registry), kind
@@ -127,9 +150,13 @@ class Metrics:
         rows = fields["rows"]
         for (queue, task, outcome), count in Tally(row[:3] for row in rows).items():
             self._of_settled(queue, task, outcome).inc(count)
-        for queue, task, _, seconds in rows:
-            if seconds is not None:
-                self._of_duration(queue, task).observe(max(0.0, seconds))
+        ran = [row for row in rows if row[3] is not None]
+        slowest = {row[:2]: row for row in sorted(ran, key=lambda row: row[3])}
+        for row in ran:
+            queue, task, _, seconds, execution_id = row
+            # An exemplar costs more than the count itself: one a batch is enough.
+            named = {"execution_id": str(execution_id)} if slowest[queue, task] is row else None
+            self._of_duration(queue, task).observe(max(0.0, seconds), named)
 
     def _orphaned(self, fields: Fields) -> None:
         self._of_orphaned(fields["queue"]).inc(fields.get("count", 1))
@@ -185,6 +212,7 @@ class Metrics:
 
     def _away(self, fields: Fields) -> None:
         self._of_turns(fields["loop"], "away").inc()
+        self.gauges.loop_turn(fields["loop"], self._now(), fields["seconds"])
 
     def _broker_away(self, _: Fields) -> None:
         self._families.redis_losses.inc()
@@ -216,7 +244,7 @@ class Metrics:
         self._of_rowless = Children(f.rowless.labels, queue)
         self._of_notices = Children(f.notices.labels, Label(NOTICES))
         self._of_fires = Children(f.fires.labels, task)
-        self._of_misses = Children(f.misses.labels, task, Label(room=_REASONS))
+        self._of_misses = Children(f.misses.labels, task, Label(MISSES, room=_REASONS))
         self._of_received = Children(f.received.labels, source, Label(RESULTS))
         self._of_processed = Children(f.processed.labels, source)
         self._of_recovered = Children(f.recovered.labels, source)

@@ -42,6 +42,7 @@ RESULTS: Final = (
 )
 
 NOTICES: Final = ("sent", "failed")
+MISSES: Final = ("skipped", "superseded", "too_late", "bad_zone")
 TURNS: Final = ("done", "away", "failed")
 
 Buckets = tuple[float, ...]

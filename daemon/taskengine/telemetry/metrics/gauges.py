@@ -13,6 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from taskengine.telemetry.metrics.labels import LOOPS, Label
+from taskengine.telemetry.metrics.standing import Standing
 
 QUEUE_STATES: Final = ("waiting", "delayed", "running", "failed")
 DIVERGENCES: Final = (
@@ -40,6 +41,7 @@ class Gauges:
         self._of_webhooks()
         self._of_stores()
         self._of_process()
+        self.standing = Standing(registry, queues, sources)
 
     # ---- queues and workers ----------------------------------------------------------------------
 
@@ -73,6 +75,14 @@ class Gauges:
         self._last_turn.labels(name).set(ended_at)
         self._turn_length.labels(name).set(seconds)
 
+    def loop_stalled(self, loop: str, stalled: bool) -> None:
+        """Whether a loop has not moved for half of what ends the process."""
+        self._stalled.labels(self._loops.learn(loop)).set(stalled)
+
+    def event_loop_lag(self, seconds: float) -> None:
+        """The worst lateness of the last minute."""
+        self._lag.set(seconds)
+
     # ---- webhooks --------------------------------------------------------------------------------
 
     def webhooks(self, found: Mapping[str, tuple[int, float]] | None) -> None:
@@ -99,6 +109,13 @@ class Gauges:
     def redis_up(self, up: bool | None) -> None:
         """None: it is switched off."""
         self._redis.set(_number(up))
+
+    def redis_enabled(self, enabled: bool) -> None:
+        self._redis_enabled.set(enabled)
+
+    def clock_ahead(self, seconds: float | None) -> None:
+        """How far this host's clock is ahead of the database's; None: not known yet."""
+        self._ahead.set(_number(seconds))
 
     def redis_evicts(self, evicts: bool) -> None:
         """Whether Redis's eviction policy may drop keys."""
@@ -151,6 +168,10 @@ class Gauges:
         self._turn_length = self._gauge(
             "loop_last_turn_seconds", "How long a loop's last turn took.", "loop"
         )
+        self._stalled = self._gauge(
+            "loop_stalled", "Whether a loop stands still for half of stall_limit.", "loop"
+        )
+        self._lag = self._gauge("event_loop_lag_seconds", "Worst lateness in 30 to 60 s.")
 
     def _of_webhooks(self) -> None:
         self._unprocessed = self._gauge(
@@ -166,6 +187,10 @@ class Gauges:
         self._pool_max = self._gauge("pool_connections_max", "Connections allowed.")
         self.pool(0, 0, 0)
         self._postgres = self._gauge("postgres_up", "Whether Postgres answers.")
+        self._ahead = self._gauge(
+            "clock_ahead_seconds", "This host's clock less the database's, as the last beat saw it."
+        )
+        self._redis_enabled = self._gauge("redis_enabled", "Whether Redis is in use at all.")
         self._redis = self._gauge("redis_up", "Whether Redis answers.")
         self._evicts = self._gauge("redis_evicts", "Whether Redis's policy may drop keys.")
         self._divergence = self._gauge(

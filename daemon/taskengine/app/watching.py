@@ -1,0 +1,25 @@
+"""What a scrape asks of the running services: does each still move? It costs a look at memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskengine.lifecycle.parts import Parts
+from taskengine.runtime.service import Periodic, Service
+from taskengine.telemetry.metrics import Metrics
+
+
+def watch_loops(metrics: Metrics, services: Sequence[Service], parts: Parts) -> None:
+    """Their series exist from now on; a stall is shown at half of what ends the process."""
+    limit = parts.config.heartbeat.stall_limit / 2
+
+    def look() -> None:
+        now = parts.clock.monotonic()
+        for service in services:
+            metrics.gauges.loop_stalled(service.name, service.stalled(now, limit))
+
+    for service in services:
+        if isinstance(service, Periodic):
+            metrics.know_loop(service.name)
+    look()
+    metrics.on_scrape.append(look)
