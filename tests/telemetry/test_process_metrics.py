@@ -32,7 +32,12 @@ def test_the_usual_names_and_no_file_beside_those_of_the_process(
 ) -> None:
     read: list[Path] = []
     text = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path: read.append(path) or text(path))
+
+    def noted(path: Path) -> str:
+        read.append(path)
+        return text(path)
+
+    monkeypatch.setattr(Path, "read_text", noted)
     assert set(collect(ProcessMetrics(time.time))) == USUAL
     assert {*read} == {Path("/proc/self/stat")}
 
