@@ -110,7 +110,7 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
         tiers.append(Tier("asks for new work, so it stops first", (Scheduler(parts),)))
     if guest is not None:
         tiers.append(Tier("belongs to who runs the daemon", (guest(parts),)))
-    watch_loops(metrics, daemon.services, parts)
+    watch_loops(metrics, daemon.services, parts, identity)
     return daemon
 
 
