@@ -1,49 +1,26 @@
 """What is written, that it cannot be forged or broken, and that it never stops the work."""
 
+import asyncio
 import io
 import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import structlog
 
-from taskengine.telemetry.events import emit, subscribe
-from taskengine.telemetry.logs import LogEvents, Logs, context, set_up
+from taskengine.telemetry import origin
+from taskengine.telemetry.events import emit
 from taskengine.telemetry.wording import WORDING, words_for
-
-SetUp = Callable[..., Logs]
+from tests.telemetry.conftest import SetUp
 
 
 class Hostile:
     def __repr__(self) -> str:
         raise RuntimeError("no")
-
-
-@pytest.fixture
-def start() -> Iterator[SetUp]:
-    """`set_up` with the events worded; all is as before afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    ends: list[Callable[[], None]] = []
-
-    def begin(stream: Any, level: str = "info", form: str = "json") -> Logs:
-        logs = set_up(level, form, stream)
-        listener = LogEvents()
-        ends.append(subscribe(listener, listener.wants))
-        return logs
-
-    yield begin
-    for end in ends:
-        end()
-    root.handlers = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
 
 
 def refuse(dsn: str) -> None:
@@ -69,15 +46,48 @@ def test_an_event_is_worded_with_its_fields(start: SetUp) -> None:
     assert "ValueError: no mail" in entry["exception"]
 
 
-def test_context_is_in_every_entry_within(start: SetUp) -> None:
+class Claim(NamedTuple):
+    id: int = 4711
+    job: str = "send-paystub"
+    queue: str = "high"
+    attempt: int = 2
+    type_num: str | None = "0012"
+
+
+WHO = {"execution_id": 4711, "task": "send-paystub", "queue": "high", "attempt": 2, "store": "0012"}
+
+
+async def test_what_is_logged_within_an_execution_is_its_own(start: SetUp) -> None:
     start(stream := io.StringIO())
-    with context(execution_id=4711, task="send-paystub", attempt=2):
-        emit("execution.retried", reason="x")
-        logging.getLogger("some.library").warning("slow")
-    emit("process.stopped")
-    first, second, third = entries(stream)
-    assert first["execution_id"] == second["execution_id"] == 4711
-    assert "execution_id" not in third
+    library = logging.getLogger("some.library")
+    origin.begin(Claim())
+    library.warning("slow")
+    await asyncio.to_thread(structlog.get_logger("shop").info, "sent", execution_id=1)
+    await asyncio.create_task(logged(library))
+    emit("broker.back")
+    origin.end()
+    library.warning("outside")
+    *within, engine, outside = entries(stream)
+    assert all(entry.items() >= WHO.items() for entry in within)
+    assert len(within) == 3
+    assert within[1]["execution_id_"] == 1
+    assert "execution_id" not in engine
+    assert "execution_id" not in outside
+
+
+async def logged(logger: logging.Logger) -> None:
+    logger.warning("in a task")
+
+
+def test_the_worker_is_named_once_it_is_known(start: SetUp) -> None:
+    start(stream := io.StringIO())
+    emit("broker.back")
+    emit("worker.joined", worker_id=7)
+    emit("broker.back")
+    logging.getLogger("lib").warning("slow")
+    first, *_, event, foreign = entries(stream)
+    assert "worker" not in first
+    assert (event["worker"], foreign["worker"]) == (7, 7)
 
 
 def test_level_changes_at_run_time(start: SetUp) -> None:

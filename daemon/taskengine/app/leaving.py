@@ -16,6 +16,7 @@ from typing import Any
 
 import uvloop
 
+from taskengine.telemetry import logs
 from taskengine.telemetry.events import emit
 
 _SECONDS = 1.0  # for what jobs left behind to end
@@ -38,6 +39,7 @@ def leave(status: int) -> None:
     if _threads():
         sys.stdout.flush()
         sys.stderr.flush()
+        logs.flush()
         os._exit(status)
 
 

@@ -40,6 +40,7 @@ def serve(config: Config, config_path: Path | None, guest: Guest | None = None) 
     logs = set_up(config.logs.level, config.logs.format, sys.stderr)
     told = LogEvents()
     subscribe(told, told.wants)
+    subscribe(logs.origin.learn, logs.origin.wants)
     _calm_the_collector()
     try:
         return run_to_end(lambda: _serve(config, config_path, logs, guest))

@@ -160,10 +160,11 @@ class Web(Section):
 
 
 class Logs(Section):
-    """What is logged and how. `auto`: for people on a terminal, JSON lines elsewhere."""
+    """What is logged and how. `auto`: natively where standard error is systemd's journal, for people
+    on a terminal, JSON lines elsewhere."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["auto", "console", "json"] = "auto"
+    format: Literal["auto", "journal", "console", "json"] = "auto"
 
 
 class Notices(Section):

@@ -20,12 +20,12 @@ from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.door import refusal
 from taskengine.lifecycle.exclusive import given_or_own, stores_of
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.reporting import tell_dispatched
 from taskengine.model.execution import Delivery, Dispatched, State
 from taskengine.model.keys import ManualKeys, check_key, store_key
 from taskengine.model.surroundings import StoreInfo
 from taskengine.store import executions
 from taskengine.store.execution_rows import Found, Inserted, NewExecution
-from taskengine.telemetry.events import emit
 
 _BATCH = 1000
 _LOST_REPLIES = (0.05, 0.2)  # seconds before each repeat
@@ -197,7 +197,7 @@ def _tell(answers: Sequence[_Answer | Exception], rows: Sequence[NewExecution]) 
         if isinstance(answer, _Answer) and answer.dispatched.created and answer.delivery
     ]
     if told:
-        emit("executions.dispatched", rows=told)
+        tell_dispatched(told)
 
 
 def _raised(answer: Dispatched | Exception) -> Dispatched:

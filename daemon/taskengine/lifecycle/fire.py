@@ -19,6 +19,7 @@ from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.fire_keys import Hooks, Keyed
 from taskengine.lifecycle.fire_taken import settle_taken
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.reporting import tell_dispatched
 from taskengine.lifecycle.slots import Slots
 from taskengine.model.definition import Definition
 from taskengine.model.execution import Delivery
@@ -181,7 +182,7 @@ def _batches(rows: Sequence[_Row]) -> Iterator[list[NewExecution]]:
 def _tell(turn: _Turn, fired: Fired) -> None:
     name = turn.definition.name
     if fired.made:
-        emit("executions.dispatched", rows=[(row.queue, row.job, row.id) for row in fired.made])
+        tell_dispatched([(row.queue, row.job, row.id) for row in fired.made])
         emit("schedule.fired", task=name, count=len(fired.made))
     for why, count in (+fired.missed).items():
         emit("schedule.missed", task=name, count=count, reason=why)

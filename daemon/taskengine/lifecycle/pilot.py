@@ -22,7 +22,8 @@ from taskengine.model.job import JobHandle
 from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.surroundings import StopReason
 from taskengine.runtime.clock import Clock
-from taskengine.telemetry.events import emit
+from taskengine.telemetry.events import emit, heard
+from taskengine.telemetry.origin import about
 
 _GRACE = 1.0  # seconds from the deadline to the settlement, whatever the body does
 _ABORT_GRACE = 5.0  # seconds from an operator's cancel to the coroutine's cancellation
@@ -52,6 +53,8 @@ class Pilot:
 
     def start(self, job: JobHandle, flight: Flight) -> None:
         """Begin the body; never waits."""
+        if heard("execution.started"):
+            emit("execution.started", waited=flight.claim.waited, **about(flight.claim))
         self._inflight.add(flight)
         flight.threaded = not job.is_async
         self._deadlines.add(flight, flight.claim.timeout)
@@ -68,7 +71,7 @@ class Pilot:
         if flight.lost:
             return
         flight.lost = True
-        emit("execution.claim_lost", execution_id=flight.claim.id, task=flight.claim.job)
+        emit("execution.claim_lost", **about(flight.claim))
         flight.cancel(StopReason.LOST)
         flight.out_of_time = True
         self._deadlines.discard(flight)
@@ -85,7 +88,7 @@ class Pilot:
         late = self._clock.monotonic() > flight.begin_by
         outcome = _LATE if late else await run(job, flight, self._threads.run)
         if self._inflight.exorcise(flight):
-            emit("execution.zombie_ended", execution_id=flight.claim.id, task=flight.claim.job)
+            emit("execution.zombie_ended", **about(flight.claim))
         self._end(flight, outcome)
 
     def _ring(self, flight: Flight) -> None:
@@ -107,7 +110,7 @@ class Pilot:
             flight.cancel(flight.ctx.stop_reason or StopReason.DEADLINE)
             return
         self._inflight.haunt(flight)
-        emit("execution.zombie", execution_id=flight.claim.id, task=flight.claim.job)
+        emit("execution.zombie", **about(flight.claim))
         self._end(flight, UNANSWERED if flight.asking else _TIMED_OUT)
 
     def _cancel(self, flight: Flight, reason: StopReason) -> None:
@@ -121,7 +124,7 @@ class Pilot:
         self._deadlines.discard(flight)
         if self._threads.holds(flight):
             flight.on_end = lambda: self._free(flight)
-            emit("execution.thread_lost", execution_id=flight.claim.id, task=flight.claim.job)
+            emit("execution.thread_lost", **about(flight.claim))
             flight.ended = True
         else:
             flight.ended = True

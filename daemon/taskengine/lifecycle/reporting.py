@@ -11,6 +11,7 @@ from taskengine.model.execution import Claim, Reservation
 from taskengine.model.outcome import Outcome
 from taskengine.store.execution_rows import Moved
 from taskengine.telemetry.events import emit, heard
+from taskengine.telemetry.origin import about
 
 _OFTEN = 3  # interruptions that are worth an alert
 _UNVERIFIED = ("unverified", "unanswered")
@@ -38,6 +39,14 @@ def tell_rowless(reservations: Iterable[Reservation]) -> None:
         emit("queue.rowless_dropped", queue=queue, count=count)
 
 
+def tell_dispatched(rows: Sequence[tuple[str, str, int]]) -> None:
+    """(queue, job, id) of each row that was made."""
+    emit("executions.dispatched", rows=rows)
+    if heard("execution.dispatched"):
+        for queue, job, execution_id in rows:
+            emit("execution.dispatched", execution_id=execution_id, task=job, queue=queue)
+
+
 def tell_succeeded(batch: Sequence[Told]) -> None:
     if not batch:
         return
@@ -47,13 +56,13 @@ def tell_succeeded(batch: Sequence[Told]) -> None:
     )
     if heard("execution.succeeded"):
         for ended in batch:
-            emit("execution.succeeded", seconds=ended.duration, **_of(ended.flight))
+            emit("execution.succeeded", seconds=ended.duration, **about(ended.flight.claim))
 
 
 def tell_lost(batch: Iterable[Told]) -> None:
     """The row was no longer under our token: somebody else decided first."""
     for ended in batch:
-        emit("execution.claim_lost", **_of(ended.flight))
+        emit("execution.claim_lost", **about(ended.flight.claim))
 
 
 def tell_moved(batch: Sequence[Told], moved: Sequence[Moved]) -> None:
@@ -65,7 +74,7 @@ def tell_moved(batch: Sequence[Told], moved: Sequence[Moved]) -> None:
     for row in moved:
         told = ended.get(row.id)
         if told is not None:
-            fields = {**_of(told.flight), "error": told.outcome.error}
+            fields = {**about(told.flight.claim), "error": told.outcome.error}
             _tell(row, fields, told.duration)
 
 
@@ -113,14 +122,3 @@ def _quarantined(row: Moved) -> bool:
     """Failed because nobody can know, rather than by an attempt that failed: for a person."""
     cut_short = row.move in ("orphaned", "interrupted") or row.reason in _UNVERIFIED
     return row.state == "failed" and cut_short
-
-
-def _of(flight: Flight) -> dict[str, object]:
-    claim = flight.claim
-    return {
-        "execution_id": claim.id,
-        "task": claim.job,
-        "queue": claim.queue,
-        "attempt": claim.attempt,
-        "store": claim.type_num,
-    }

@@ -17,12 +17,14 @@ from taskengine.model.job import JobHandle, JobResult
 from taskengine.model.outcome import Ending, Outcome, Verdict
 from taskengine.model.payload import encode_result
 from taskengine.model.surroundings import StopReason
+from taskengine.telemetry import origin
 
 InThread = Callable[[Flight, Callable[[], Any]], Awaitable[Any]]
 
 
 async def run(job: JobHandle, flight: Flight, in_thread: InThread) -> Outcome | None:
-    """Run one claim's body to its end."""
+    """Run one claim's body to its end. What is logged meanwhile says whose it is."""
+    origin.begin(flight.claim)
     try:
         if flight.claim.abort_requested:
             flight.stop(StopReason.CANCEL)
@@ -34,6 +36,8 @@ async def run(job: JobHandle, flight: Flight, in_thread: InThread) -> Outcome | 
         value = await _body(job, flight, in_thread)
     except BaseException as error:
         return ended_by(error, flight)
+    finally:
+        origin.end()
     return _returned(value, flight.claim.max_result_bytes)
 
 

@@ -17,6 +17,7 @@ from taskengine.model.surroundings import StopReason
 from taskengine.runtime.clock import wait
 from taskengine.runtime.service import Service
 from taskengine.telemetry.events import emit
+from taskengine.telemetry.origin import about
 
 _ABORT_SECONDS = 5.0  # from asking a body to stop to cancelling it, at shutdown
 _CANCEL_SECONDS = 1.0
@@ -58,8 +59,7 @@ class Worker(Service):
             self._crew.pilot.interrupt(flight)
         await self._until_empty(_CANCEL_SECONDS, hurried=False)
         for flight in self._crew.inflight.unfinished():
-            claim = flight.claim
-            emit("execution.left_running", execution_id=claim.id, task=claim.job)
+            emit("execution.left_running", **about(flight.claim))
         await self._crew.settler.flush()
 
     def hurry(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 HIDDEN = "***"
@@ -23,14 +24,17 @@ _SECRET_NAME = re.compile(
     r"|^keys?$|(api|access|private|signing|webhook|secret)[_-]?keys?",
     re.IGNORECASE,
 )
+# each with what a text must hold (case folded) for a match: looking for that is quick
 _SECRET_TEXT = (
     # scheme://user:password@host; the password may itself hold "@", ":" and "/"
     (
+        ("://",),
         re.compile(r"([a-z][a-z0-9+.-]{0,20}://[^\s:/@]{0,200}:)\S{1,1000}@", re.IGNORECASE),
         r"\1***@",
     ),
     # password=…, "token": "…", Authorization: Bearer …
     (
+        ("passw", "passphrase", "secret", "token", "authorization", "signature", "api"),
         re.compile(
             r"""((?:passw(?:or)?d|passphrase|secret|token|authorization|signature|api[_-]?key)"""
             r"""["']?\s{0,3}[=:]\s{0,3})((?:bearer|basic)\s+)?("[^"]*"|'[^']*'|[^\s,;&"'}\])]+)""",
@@ -38,15 +42,25 @@ _SECRET_TEXT = (
         ),
         r"\1***",
     ),
-    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), r"\1 ***"),
-    (re.compile(r"\bwhsec_[\w+/=-]+"), "whsec_***"),
+    (
+        ("bearer", "basic"),
+        re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE),
+        r"\1 ***",
+    ),
+    (("whsec_",), re.compile(r"\bwhsec_[\w+/=-]+"), "whsec_***"),
+    # Postgres, of a row that it refuses: all of its values, the payload among them
+    (
+        ("failing row contains",),
+        re.compile(r"(Failing row contains \().*", re.IGNORECASE),
+        r"\1***)",
+    ),
 )
 
 
 def clean(value: Any, name: str = "", depth: int = 0) -> Any:
     """The value as plain data without secrets; `name` is the key that it stands under."""
     try:
-        if value is not None and name and _SECRET_NAME.search(name):
+        if value is not None and name and _is_secret(name):
             return HIDDEN
         return _plain(value, depth)
     except Exception as error:  # whatever a foreign object does when looked at
@@ -55,7 +69,7 @@ def clean(value: Any, name: str = "", depth: int = 0) -> Any:
 
 def hide(value: Any, name: str = "", depth: int = 0) -> Any:
     """The value with its secrets hidden and otherwise as it is: what a job logs keeps its types."""
-    if value is not None and name and _SECRET_NAME.search(name):
+    if value is not None and name and _is_secret(name):
         return HIDDEN
     if type(value) is str:
         return clean_text(value)
@@ -71,12 +85,21 @@ def hide(value: Any, name: str = "", depth: int = 0) -> Any:
 
 def clean_text(text: str) -> str:
     """The text without secrets and without lone surrogates, cut where it is very long."""
-    for pattern, instead in _SECRET_TEXT:
-        text = pattern.sub(instead, text)
+    folded = text.casefold()
+    for hints, pattern, instead in _SECRET_TEXT:
+        for hint in hints:
+            if hint in folded:
+                text = pattern.sub(instead, text)
+                break
     if len(text) > _MAX_TEXT:
         half = _MAX_TEXT // 2  # the end matters most: there a traceback says what happened
         text = f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+@lru_cache(maxsize=2048)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
 
 
 def _plain(value: Any, depth: int) -> Any:

@@ -51,6 +51,8 @@ WORDING: dict[str, tuple[int, str]] = {
     "executions.key_taken": (DEBUG, "{count} wait for their exclusive keys"),
     "executions.lane_full": (DEBUG, "{count} orphaned ones wait for the quarantine lane"),
     "execution.unclaimable": (ERROR, "cannot be claimed, so it is failed: {error}"),
+    "execution.dispatched": (DEBUG, "{task} dispatched to {queue}"),
+    "execution.started": (DEBUG, "{task} started, {waited:.3f} s after its time"),
     "execution.succeeded": (DEBUG, "{task} succeeded"),
     "execution.retried": (WARNING, "{task} failed, will be tried again: {error}"),
     "execution.snoozed": (DEBUG, "{task} snoozed"),

@@ -17,6 +17,7 @@ from taskengine.lifecycle.deliver import deliver
 from taskengine.lifecycle.door import refusal
 from taskengine.lifecycle.exclusive import given_or_own
 from taskengine.lifecycle.parts import Parts
+from taskengine.lifecycle.reporting import tell_dispatched
 from taskengine.model.envelope import payload_of
 from taskengine.model.execution import Delivery
 from taskengine.model.keys import webhook_key, webhook_subject
@@ -112,4 +113,4 @@ def _tell(source: Source, event: NewEvent, kept: Kept) -> None:
         emit("webhook.conflict", **fields)
     if kept.made is not None:
         made = kept.made
-        emit("executions.dispatched", rows=[(made.queue, made.job, made.id)])
+        tell_dispatched([(made.queue, made.job, made.id)])

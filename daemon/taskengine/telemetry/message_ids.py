@@ -1,0 +1,1 @@
+MESSAGE_IDS: dict[str, str] = {}
