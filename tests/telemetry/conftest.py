@@ -24,9 +24,9 @@ def start() -> Iterator[SetUp]:
     ends: list[Callable[[], None]] = []
 
     def begin(stream: Any, level: str = "info", form: str = "json", **more: Any) -> Logs:
+        listener = LogEvents(executions=more.pop("executions", False))
         logs = set_up(level, form, stream, **more)
         made.append(logs)
-        listener = LogEvents()
         ends.append(subscribe(listener, listener.wants))
         ends.append(subscribe(logs.origin.learn, logs.origin.wants))
         return logs

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from taskengine.telemetry import origin
-from taskengine.telemetry.events import emit
+from taskengine.telemetry.events import emit, heard
 from taskengine.telemetry.wording import WORDING, words_for
 from tests.telemetry.conftest import SetUp
 
@@ -100,6 +100,19 @@ def test_level_changes_at_run_time(start: SetUp) -> None:
     logs.set_level("error")
     emit("process.stopped")
     assert [entry["message"] for entry in entries(stream)] == ["3 claimed", "heard"]
+
+
+@pytest.mark.parametrize("executions", [True, False])
+def test_each_executions_life_is_told_where_it_is_asked_for(start: SetUp, executions: bool) -> None:
+    start(stream := io.StringIO(), executions=executions)
+    for step in ("dispatched", "started", "snoozed", "succeeded"):
+        assert heard(f"execution.{step}") is executions
+        emit(f"execution.{step}", execution_id=4711, task="pay", queue="high", waited=0.1)
+    emit("executions.claimed", rows=[1])
+    told = [(entry["level"], entry["message"]) for entry in entries(stream)]
+    words = ["pay dispatched to high", "pay started, 0.100 s after its time", "pay snoozed"]
+    expected = [("info", text) for text in [*words, "pay succeeded"]]
+    assert told == (expected if executions else [])
 
 
 def test_secrets_of_fields_messages_and_exceptions_are_hidden(start: SetUp) -> None:

@@ -38,7 +38,7 @@ _TELL_SECONDS = 60.0  # between two lines that say what is waited for
 def serve(config: Config, config_path: Path | None, guest: Guest | None = None) -> int:
     """Run a daemon until it is asked to stop; the exit status."""
     logs = set_up(config.logs.level, config.logs.format, sys.stderr)
-    told = LogEvents()
+    told = LogEvents(executions=config.logs.executions)
     subscribe(told, told.wants)
     subscribe(logs.origin.learn, logs.origin.wants)
     _calm_the_collector()

@@ -6,6 +6,7 @@ import sys
 
 from taskengine import errors
 from taskengine.cli.words import clean
+from taskengine.telemetry.journal import goes_to_journal
 from taskengine.telemetry.redact import clean_text
 
 OK, FAILURE, USAGE, NOT_FOUND, REFUSED, UNREACHABLE, TEMPFAIL, CONFIG = 0, 1, 2, 3, 4, 5, 75, 78
@@ -60,7 +61,9 @@ def report(error: Exception) -> int:
 
 
 def complain(error: Exception) -> None:
-    """The message on stderr: one line, or one for each problem of a configuration."""
+    """The message on stderr: one line, or one for each problem of a configuration. In the journal it
+    is an error, not a remark."""
+    mark = "<3>" if goes_to_journal(sys.stderr) else ""
     text = str(error) or type(error).__name__
     for line in clean_text(text).splitlines():
-        print(f"taskengine: {clean(line)}", file=sys.stderr)  # noqa: T201
+        print(f"{mark}taskengine: {clean(line)}", file=sys.stderr)  # noqa: T201

@@ -161,10 +161,11 @@ class Web(Section):
 
 class Logs(Section):
     """What is logged and how. `auto`: natively where standard error is systemd's journal, for people
-    on a terminal, JSON lines elsewhere."""
+    on a terminal, JSON lines elsewhere. `executions`: each one's dispatch, start and success too."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "journal", "console", "json"] = "auto"
+    executions: bool = False
 
 
 class Notices(Section):

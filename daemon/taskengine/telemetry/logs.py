@@ -28,6 +28,7 @@ from taskengine.telemetry.redact import clean
 from taskengine.telemetry.wording import level_of, words_for
 
 _NOISY = {"asyncio": logging.WARNING, "uvicorn": logging.WARNING}
+_LIFE = frozenset(f"execution.{step}" for step in ("dispatched", "started", "snoozed", "succeeded"))
 _TAKEN = frozenset({"event", "message", "level", "timestamp", "logger", "exc_info", "_event"})
 
 
@@ -82,15 +83,20 @@ def flush() -> None:
 class LogEvents:
     """Words what happens: subscribe with `subscribe(log_events, log_events.wants)`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, executions: bool = False) -> None:
+        """`executions`: what is done with each one is told at info level, not only at debug."""
+        self._told = _LIFE if executions else frozenset[str]()
         self._name = ENGINE
         self._logger: BoundLogger = structlog.stdlib.get_logger(self._name)
 
     def wants(self, event: str) -> bool:
-        return logging.getLogger(self._name).isEnabledFor(level_of(event))
+        return logging.getLogger(self._name).isEnabledFor(self._level(event))
+
+    def _level(self, event: str) -> int:
+        return logging.INFO if event in self._told else level_of(event)
 
     def __call__(self, event: str, fields: events.Fields) -> None:
-        level = level_of(event)
+        level = self._level(event)
         if "rows" in fields:
             fields = {**fields, "rows": None, "count": len(fields["rows"])}
         error = fields.get("error")
