@@ -12,7 +12,6 @@ import structlog
 
 from taskengine.telemetry import origin
 from taskengine.telemetry.events import emit
-from taskengine.telemetry.journal import Journal, encode, goes_to_journal
 from taskengine.telemetry.journal_handler import field_name
 from taskengine.telemetry.logs import flush
 from taskengine.telemetry.message_ids import MESSAGE_IDS
@@ -152,42 +151,6 @@ def test_warnings_of_python_come_too(begin: SetUp, journal: Reader) -> None:
     assert "UserWarning: old" in entry["MESSAGE"]
 
 
-def test_what_no_datagram_holds_goes_as_a_sealed_file(journal: Reader) -> None:
-    sender = Journal(journal.address)
-    large = "é" * (12 << 20)
-    sender.send(encode([("MESSAGE", "large"), ("BLOB", large)]))
-    assert journal.entry() == {"MESSAGE": "large", "BLOB": large}
-    assert journal.files == 1
-    sender.close()
-
-
-def test_a_burst_waits_for_a_slow_journal_in_order(journal: Reader) -> None:
-    sender = Journal(journal.address)
-    for number in range(3000):  # far more than a socket queues
-        sender.send(encode([("NUMBER", str(number))]))
-    assert [journal.entry()["NUMBER"] for _ in range(3000)] == [str(n) for n in range(3000)]
-    sender.flush(20.0)
-    sender.send(encode([("NUMBER", "after")]))
-    assert journal.entry()["NUMBER"] == "after"
-    assert sender.dropped == 0
-    sender.close()
-
-
-def test_a_journal_that_is_stuck_costs_entries_and_no_more(journal: Reader) -> None:
-    sender = Journal(journal.address)
-    for _ in range(20_000):  # returns although nobody reads
-        sender.send(encode([("MESSAGE", "x")]))
-    dropped = sender.dropped
-    assert 10_000 < dropped < 20_000
-    sender.close()  # what waits is lost as well, and counted
-    assert sender.dropped > dropped
-    sender.send(b"MESSAGE=late\n")
-    read = 0
-    while not journal.nothing():
-        read += 1
-    assert 20_001 <= read + sender.dropped <= 20_002  # one may be on its way
-
-
 def test_no_journal_drops_and_counts(begin: SetUp, journal: Reader) -> None:
     logs = begin()
     Path(journal.address).unlink()
@@ -226,21 +189,6 @@ def test_where_there_is_no_journal_it_is_lines(start: SetUp, tmp_path: Path) -> 
     start(stream := io.StringIO(), form="journal", socket=str(tmp_path / "none"))
     emit("process.stopped")
     assert '"message": "stopped"' in stream.getvalue()
-
-
-def test_the_stream_decides(tmp_path: Path, start: SetUp, journal: Reader) -> None:
-    """The variable alone proves nothing: a child inherits it with its output sent elsewhere."""
-    ours, theirs = (tmp_path / "ours").open("w"), (tmp_path / "theirs").open("w")
-    status = os.fstat(ours.fileno())
-    environ = {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
-    assert goes_to_journal(ours, environ)
-    assert not goes_to_journal(theirs, environ)
-    assert not goes_to_journal(ours, {})
-    assert not goes_to_journal(ours, {"JOURNAL_STREAM": "rubbish"})
-    assert not goes_to_journal(io.StringIO(), environ)
-    ours.close()
-    theirs.close()
-    assert not goes_to_journal(ours, environ)
 
 
 @pytest.mark.parametrize("connected", [True, False])

@@ -66,12 +66,17 @@ def test_values_under_other_names_stay(name: str) -> None:
         "sent with Bearer hunter2.hunter2",
         "https://api/x?token=hunter2&y=1",
         "whsec_hunter2hunter2",
+        'new row for relation "executions": Failing row contains (1, {"iban": "hunter2"}).',
     ],
 )
 def test_secrets_inside_text(text: str) -> None:
     assert "hunter2" not in clean_text(text)
     assert "hunter2" not in clean(ValueError(text))
     assert "hunter2" not in str(clean(text.encode()))
+
+
+def test_case_is_ignored_as_unicode_has_it() -> None:
+    assert clean_text("PA\u017f\u017fWORD=hunter2") == "PA\u017f\u017fWORD=***"
 
 
 def test_text_without_secrets_is_as_it_was() -> None:
