@@ -68,6 +68,7 @@ class Identity:
     offset: float = 0.0
     dead: bool = False
     draining: bool = False
+    last_beat: float | None = None
 
     def database_now(self, monotonic: float) -> float:
         """The database's clock as a Unix time."""

@@ -98,6 +98,7 @@ class Heartbeat(Service):
             self._die()
             return
         self._identity.offset = beat.now.timestamp() - beat.at
+        self._identity.last_beat = beat.at
         self._watch.observe(
             beat.at, [(w.id, w.beat) for w in beat.living if w.id != beat.worker_id]
         )
