@@ -14,7 +14,7 @@ import asyncpg
 
 from tests.support.daemon import Daemon
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 OWNER, RUNTIME, DISPATCH, READONLY = (
     f"taskengine_{word}" for word in ("owner", "runtime", "dispatch", "readonly")
 )

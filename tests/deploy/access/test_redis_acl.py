@@ -21,7 +21,7 @@ from tests.support.until import until
 
 pytestmark = pytest.mark.slow
 
-ENGINE = Path(__file__).parents[2] / "daemon/taskengine"
+ENGINE = Path(__file__).parents[3] / "daemon/taskengine"
 SOON = 30.0
 
 
