@@ -120,8 +120,8 @@ class Host:
         self.say(
             *(*service, "--unit=test-postgres", postgres / "postgres"), "-D", data / "pg", *place
         )
-        place = ("--port", str(self.valkey), "--bind", "127.0.0.1")
-        self.say(*service, "--unit=test-valkey", home / "valkey-server", "--dir", data, *place)
+        listens = ("--port", str(self.valkey), "--bind", "127.0.0.1")
+        self.say(*service, "--unit=test-valkey", home / "valkey-server", "--dir", data, *listens)
         there = ("-h", "/run/stores", "-p", str(self.postgres))
         ready = (*as_stores, postgres / "pg_isready", *there)
         assert until(lambda: self.run(*ready).returncode == 0, 30)
