@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from taskengine.errors import ClaimLost
-from taskengine.lifecycle.inflight import Flight, Inflight
+from taskengine.lifecycle.inflight import Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.store_databases import StoreDatabases, StoreSession
 from taskengine.model.context import JobContext
@@ -37,16 +37,10 @@ class Engine:
     def now(self) -> datetime:
         return self._parts.clock.now()
 
-    def beat(self, ctx: JobContext) -> None:
-        """Note that the body moves."""
-        flight = self._flight(ctx)
-        if flight is not None:
-            flight.beat_at = self._parts.clock.monotonic()
-
     def changed(self, ctx: JobContext) -> None:
         """Have its progress and log lines written with the next flush."""
-        flight = self._flight(ctx)
-        if flight is not None:
+        flight = self._inflight.get(ctx.execution_id)
+        if flight is not None and flight.ctx is ctx:
             self._inflight.touch(flight)
 
     def save_cursor(self, ctx: JobContext, text: str) -> Awaitable[None]:
@@ -68,7 +62,3 @@ class Engine:
             kept = await executions.save_cursor(c, ctx.execution_id, ctx.claim.token, text)
         if not kept:
             raise ClaimLost(f"execution {ctx.execution_id} is no longer ours: cursor not kept")
-
-    def _flight(self, ctx: JobContext) -> Flight | None:
-        flight = self._inflight.get(ctx.execution_id)
-        return flight if flight is not None and flight.ctx is ctx else None

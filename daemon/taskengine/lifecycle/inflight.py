@@ -34,7 +34,6 @@ class Flight:
     task: asyncio.Task[None] | None = None
     bucket: int = 0  # of its deadline
     out_of_time: bool = False  # its deadline has rung once
-    beat_at: float = 0.0
     on_end: Callable[[], None] | None = None  # a lost thread has ended at last
 
     def stop(self, reason: StopReason) -> None:

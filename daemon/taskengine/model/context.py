@@ -34,7 +34,6 @@ class Backstage(Protocol):
     worker: str
 
     def now(self) -> datetime: ...
-    def beat(self, ctx: JobContext) -> None: ...
     def changed(self, ctx: JobContext) -> None: ...
     def save_cursor(self, ctx: JobContext, text: str) -> Awaitable[None]: ...
     def store_db(self, ctx: JobContext) -> OpensDatabase: ...
@@ -165,8 +164,7 @@ class JobContext:
     # ---- whether it should go on -------------------------------------------------------------
 
     def heartbeat(self) -> None:
-        """Say that the body moves; the worker's own beat keeps the claim, this one is shown."""
-        self._backstage.beat(self)
+        """Needed by nobody: the worker's own beat keeps the claim, however long the body is silent."""
 
     def should_abort(self) -> bool:
         """Whether the body is asked to stop: cancelled, shutting down, claim lost, out of time."""
@@ -178,8 +176,7 @@ class JobContext:
             raise Aborted(self._stop)
 
     def checkpoint(self) -> None:
-        """`heartbeat()` and `check_abort()`: for the body of a loop."""
-        self.heartbeat()
+        """`check_abort()`, as the body of a loop calls it."""
         self.check_abort()
 
     # ---- what needs a store ------------------------------------------------------------------

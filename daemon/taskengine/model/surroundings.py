@@ -78,9 +78,6 @@ class Alone:
     def now(self) -> datetime:
         return datetime.fromtimestamp(0).astimezone()
 
-    def beat(self, ctx: object) -> None:
-        """Nobody watches."""
-
     def changed(self, ctx: object) -> None:
         """Nobody flushes."""
 
