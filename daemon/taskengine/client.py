@@ -27,7 +27,7 @@ from taskengine.model.outcome import seconds_of
 from taskengine.model.payload import JsonValue, encode
 from taskengine.model.registry import Registry
 from taskengine.runtime.clock import SystemClock
-from taskengine.store import executions, logs, stores
+from taskengine.store import logs, lookup, stores
 from taskengine.store.logs import Line
 
 _FIRST_LOOK = 0.02
@@ -183,7 +183,7 @@ class TaskEngine:
     async def get(self, execution_id: int) -> Execution:
         """Raises `ExecutionNotFound`."""
         async with self.parts.store.connection() as c:
-            found = await executions.get(c, execution_id)
+            found = await lookup.get(c, execution_id)
         if found is None:
             raise ExecutionNotFound(execution_id)
         return found
@@ -192,7 +192,7 @@ class TaskEngine:
         """What did not succeed and what operators did, oldest first. Raises `ExecutionNotFound`."""
         await self.get(execution_id)
         async with self.parts.store.connection() as c:
-            return await executions.attempts(c, execution_id)
+            return await lookup.attempts(c, execution_id)
 
     async def logs(self, execution_id: int, limit: int = 1000) -> list[Line]:
         """The first `limit` lines of its own log, oldest first. Raises `ExecutionNotFound`."""

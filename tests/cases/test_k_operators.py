@@ -16,7 +16,7 @@ from taskengine.cli import execution_views
 from taskengine.cli.execution_views import Whole
 from taskengine.client import TaskEngine
 from taskengine.insight.schedules import schedules
-from taskengine.store import executions, logs
+from taskengine.store import logs, lookup
 from taskengine.telemetry.events import emit, subscribe
 from taskengine.telemetry.logs import LogEvents, set_up
 from taskengine.telemetry.redact import HIDDEN, clean
@@ -137,7 +137,7 @@ async def test_c106_markup_and_terminal_codes_are_shown_as_text(
     async with hands.parts.store.connection() as c:
         whole = Whole(
             await TaskEngine.of(hands.parts).get(row["id"]),
-            await executions.attempts(c, row["id"]),
+            await lookup.attempts(c, row["id"]),
             await logs.of(c, row["id"], 100),
         )
     execution_views.print_whole(whole, as_json=False)

@@ -33,7 +33,7 @@ from taskengine.model.outcome import Ending, Outcome
 from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.services.heartbeat import Heartbeat
 from taskengine.services.worker import Worker
-from taskengine.store import definitions, executions
+from taskengine.store import definitions, executions, lookup
 from taskengine.store.execution_rows import Moved, NewExecution
 from taskengine.store.pool import Connection, Store
 from tests.support.until import until
@@ -237,7 +237,7 @@ class Hands:
     async def history(self, execution_id: int) -> list[str]:
         """The moves of its history, oldest first."""
         async with self.parts.store.connection() as c:
-            return [each.move for each in await executions.attempts(c, execution_id)]
+            return [each.move for each in await lookup.attempts(c, execution_id)]
 
     async def change(self, execution_id: int, **columns: Any) -> None:
         """Make the row look so; `now() - interval '1 h'` may be given as `sql:` text."""

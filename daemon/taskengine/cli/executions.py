@@ -35,11 +35,11 @@ def list_(
     from taskengine.cli.session import ask
     from taskengine.client import TaskEngine
     from taskengine.model.execution import Execution
-    from taskengine.store import executions
+    from taskengine.store import lookup
 
     async def read(engine: TaskEngine) -> list[Execution]:
         async with engine.parts.store.connection() as c:
-            return await executions.list_(
+            return await lookup.list_(
                 c, state=state, job=job, queue=queue, type_num=store, before=before, limit=limit
             )
 
@@ -65,12 +65,12 @@ def show(
     from taskengine.cli import execution_views
     from taskengine.cli.session import ask
     from taskengine.client import TaskEngine
-    from taskengine.store import executions, logs
+    from taskengine.store import logs, lookup
 
     async def read(engine: TaskEngine) -> execution_views.Whole:
         execution = await engine.get(execution_id)
         async with engine.parts.store.connection() as c:
-            history = await executions.attempts(c, execution_id)
+            history = await lookup.attempts(c, execution_id)
             return execution_views.Whole(
                 execution, history, await logs.of(c, execution_id, log_limit)
             )

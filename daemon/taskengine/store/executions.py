@@ -6,9 +6,9 @@ row is no error: somebody else decided first.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
-from taskengine.model.execution import Attempt, Claim, Delivery, Execution, Orphan, State
+from taskengine.model.execution import Claim, Delivery, Orphan
 from taskengine.model.settlement import Settlement, Success
 from taskengine.store.execution_rows import (
     Cancelled,
@@ -205,34 +205,6 @@ async def save_cursor(c: Connection, execution_id: int, token: int, text: str) -
     return await c.fetchval(sql("executions/save_cursor"), execution_id, token, text) is not None
 
 
-async def get(c: Connection, execution_id: int) -> Execution | None:
-    """One execution, whole."""
-    row = await c.fetchrow(sql("executions/get"), execution_id)
-    return _execution(row.values()) if row else None
-
-
-async def list_(
-    c: Connection,
-    *,
-    state: str | None = None,
-    job: str | None = None,
-    queue: str | None = None,
-    type_num: str | None = None,
-    before: int | None = None,
-    limit: int = 50,
-) -> list[Execution]:
-    """The newest first."""
-    unwell = state in (State.FAILED, State.CANCELLED)
-    statement = sql("executions/list_unwell") if unwell else sql("executions/list")
-    records = await c.fetch(statement, state, job, queue, type_num, before, limit)
-    return [_execution(r.values()) for r in records]
-
-
-async def attempts(c: Connection, execution_id: int) -> list[Attempt]:
-    """An execution's history, oldest first."""
-    return [Attempt(*r.values()) for r in await c.fetch(sql("executions/attempts"), execution_id)]
-
-
 async def pending_count(c: Connection, queues: Sequence[str]) -> dict[str, int]:
     """How many pending rows each queue should have a message for."""
     records = await c.fetch(sql("executions/pending_count"), queues)
@@ -249,9 +221,3 @@ async def pending_of(c: Connection, queue: str, batch: int) -> AsyncIterator[lis
 def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[tuple[object, ...]]:
     """Rows turned into one array a column."""
     return list(zip(*rows, strict=True)) if rows else [()] * width
-
-
-def _execution(values: Iterable[object]) -> Execution:
-    row = list(values)
-    row[6] = State(str(row[6]))
-    return Execution(*row)  # type: ignore[arg-type]
