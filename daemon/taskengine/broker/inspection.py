@@ -12,6 +12,7 @@ from typing import NamedTuple
 from taskengine.broker.client import Client
 from taskengine.broker.keys import Keys
 from taskengine.broker.queue import BATCH, is_id
+from taskengine.model.execution import Delivery
 
 _SET, _HASH, _STRING = "zset", "hash", "string"
 
@@ -31,13 +32,15 @@ class Inspection:
         self._client = client
         self._keys = keys
 
-    async def located(self, queue: str, ids: Sequence[int]) -> list[bool]:
-        """Which of the ids have a message: waiting, delayed or reserved."""
-        found: list[bool] = []
-        for start in range(0, len(ids), BATCH):
-            text = " ".join(map(str, ids[start : start + BATCH]))
-            found += map(bool, await self._client.script("locate", self._sets(queue), [text]))
-        return found
+    async def without_message(self, queue: str, rows: Sequence[Delivery]) -> list[Delivery]:
+        """Those that are nowhere: neither waiting, delayed nor reserved."""
+        nowhere: list[Delivery] = []
+        for start in range(0, len(rows), BATCH):
+            some = rows[start : start + BATCH]
+            text = " ".join(str(row.id) for row in some)
+            there = await self._client.script("locate", self._sets(queue), [text])
+            nowhere += [row for row, is_there in zip(some, there, strict=True) if not is_there]
+        return nowhere
 
     async def messages(self, queue: str, most: int) -> tuple[list[int], list[bytes]]:
         """The first `most` that wait and that are delayed: ids, and what is no id of ours."""

@@ -93,8 +93,7 @@ async def _without_message(parts: Parts, queue: str) -> list[Delivery]:
     """Postgres first: what is claimed after that is no longer pending at the second look."""
     async with parts.store.connection() as c:
         rows = await doctor.pending(c, queue, MOST)
-    there = await Inspection(parts.client, parts.keys).located(queue, [row.id for row in rows])
-    return [row for row, is_there in zip(rows, there, strict=True) if not is_there]
+    return await Inspection(parts.client, parts.keys).without_message(queue, rows)
 
 
 async def _without_row(parts: Parts, queue: str) -> list[int | bytes]:

@@ -59,6 +59,11 @@ class Lanes:
         return Lanes(max(0, self.once - once), max(0, self.again - again))
 
 
+def lanes_of(slots: int) -> Lanes:
+    """The lanes of a process with so many slots, while nothing runs in it."""
+    return Lanes(max(1, slots // 10), 1)
+
+
 class _Flying(Protocol):
     @property
     def claim(self) -> Claim: ...
@@ -67,9 +72,9 @@ class _Flying(Protocol):
 
 
 def free_lanes(flights: Iterable[_Flying], slots: int) -> Lanes:
-    """The lanes of a process with so many slots, less what runs in it now."""
+    """The same, less what runs in it now."""
     running = [flight.claim.orphanings for flight in flights if not flight.ended]
-    return Lanes(max(1, slots // 10), 1).without(running)
+    return lanes_of(slots).without(running)
 
 
 class Claimed(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from taskengine.lifecycle.reporting import Told
 from taskengine.model.keys import event_of
 from taskengine.store import webhooks
 from taskengine.store.execution_rows import Moved
 from taskengine.store.pool import Connection
+from taskengine.telemetry.events import emit
 
 
 async def fail_events(c: Connection, batch: Sequence[Told], moved: Sequence[Moved]) -> None:
@@ -23,15 +24,20 @@ async def fail_events(c: Connection, batch: Sequence[Told], moved: Sequence[Move
         await webhooks.fail(c, list(errors), list(errors.values()))
 
 
-async def mark_events(
-    c: Connection, batch: Sequence[Told], moved: Sequence[Moved]
-) -> Iterable[str]:
-    """What verify says was done was its event's processing, too; the sources of those marked."""
-    done = {m.id for m in moved if m.move == "verified"}
-    events = [event for e in batch if e.flight.claim.id in done and (event := event_about(e))]
+async def mark_events(c: Connection, batch: Sequence[Told], done: Collection[int]) -> Iterable[str]:
+    """What was done (these ids) was its event's processing, too; the sources of those marked."""
+    events = [
+        event for e in batch if e.flight.claim.id in done and (event := event_about(e)) is not None
+    ]
     if not events:
         return ()
     return (await webhooks.processed_by_success(c, sorted(events))).values()
+
+
+def tell_processed(sources: Iterable[str]) -> None:
+    """After the commit."""
+    for source in sources:
+        emit("webhook.processed", source=source)
 
 
 def event_about(ended: Told) -> int | None:

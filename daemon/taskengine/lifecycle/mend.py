@@ -57,9 +57,7 @@ async def deliveries(parts: Parts, name: str, ids: Sequence[int]) -> str:
 
 async def deliver_missing(parts: Parts, name: str, rows: Sequence[Delivery]) -> int:
     """Rows of a queue; how many had no message."""
-    inspection = Inspection(parts.client, parts.keys)
-    there = await inspection.located(name, [row.id for row in rows])
-    missing = [row for row, is_there in zip(rows, there, strict=True) if not is_there]
+    missing = await Inspection(parts.client, parts.keys).without_message(name, rows)
     await deliver(parts, missing)
     return len(missing)
 

@@ -118,10 +118,9 @@ async def plan(parts: Parts, queue: str) -> Planned:
     due = delayed = missing = 0
     async with parts.store.transaction() as c:
         async for rows in executions.pending_of(c, queue, _BATCH):
-            there = await inspection.located(queue, [row.id for row in rows])
             due += sum(row.due for row in rows)
             delayed += sum(not row.due for row in rows)
-            missing += there.count(False)
+            missing += len(await inspection.without_message(queue, rows))
     return Planned(queue, due, delayed, missing)
 
 

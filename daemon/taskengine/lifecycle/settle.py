@@ -16,7 +16,7 @@ from typing import ParamSpec
 from taskengine.errors import Away, DataRejected, StoreBusy
 from taskengine.lifecycle.batches import halved
 from taskengine.lifecycle.deliver import deliver
-from taskengine.lifecycle.event_endings import event_about, fail_events, mark_events
+from taskengine.lifecycle.event_endings import event_about, fail_events, mark_events, tell_processed
 from taskengine.lifecycle.inflight import Flight, Inflight
 from taskengine.lifecycle.parts import Parts
 from taskengine.lifecycle.reporting import tell_lost, tell_moved, tell_succeeded
@@ -26,7 +26,7 @@ from taskengine.model.outcome import LONGEST_DELAY, Outcome
 from taskengine.model.settlement import Settlement, Success, decide
 from taskengine.model.text import storable
 from taskengine.runtime.backoff import Backoff
-from taskengine.store import executions, locks, webhooks
+from taskengine.store import executions, locks
 from taskengine.store.execution_rows import Moved
 from taskengine.telemetry.events import emit
 
@@ -136,18 +136,14 @@ class Settler:
 
     async def _succeed(self, batch: Sequence[Ended]) -> list[Moved]:
         rows = sorted(e.settlement for e in batch if isinstance(e.settlement, Success))
-        about = {e.flight.claim.id: event for e in batch if (event := event_about(e)) is not None}
-        processed: Iterable[str] = ()
-        if about:
+        if any(event_about(e) is not None for e in batch):
             async with self._parts.store.transaction() as c:
                 moved = await executions.succeed(c, rows)
-                events = sorted(event for id_, event in about.items() if id_ in moved)
-                processed = (await webhooks.processed_by_success(c, events)).values()
+                processed = await mark_events(c, batch, moved)
+            tell_processed(processed)
         else:
             async with self._parts.store.connection() as c:
                 moved = await executions.succeed(c, rows)
-        for source in processed:
-            emit("webhook.processed", source=source)
         tell_succeeded([e for e in batch if e.flight.claim.id in moved])
         tell_lost([e for e in batch if e.flight.claim.id not in moved])
         return []
@@ -200,9 +196,9 @@ class Settler:
                 c, rows, self._by, self._parts.notice_queue, self._parts.config.recovery.check_after
             )
             await fail_events(c, batch, moved)
-            processed = await mark_events(c, batch, moved)
-        for source in processed:
-            emit("webhook.processed", source=source)
+            verified = {m.id for m in moved if m.move == "verified"}
+            processed = await mark_events(c, batch, verified)
+        tell_processed(processed)
         ids_moved = {m.id for m in moved}
         tell_moved(batch, moved)
         tell_lost([e for e in batch if e.flight.claim.id not in ids_moved])

@@ -63,6 +63,5 @@ async def next_without_message(parts: Parts) -> list[Delivery]:
     missing: list[Delivery] = []
     for queue in parts.queues.names:
         waiting = [row.delivery for row in rows if row.queue == queue and row.score < before]
-        there = await inspection.located(queue, [row.id for row in waiting])
-        missing += [row for row, is_there in zip(waiting, there, strict=True) if not is_there]
+        missing += await inspection.without_message(queue, waiting)
     return missing

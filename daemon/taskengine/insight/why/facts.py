@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from taskengine.broker.queue import Place
 from taskengine.insight.redis_state import RedisState
+from taskengine.lifecycle.claiming import lanes_of
 from taskengine.model.execution import Attempt
 from taskengine.store.why import COUNTED, KeyState, Line, Load, Pace, Row
 
@@ -40,9 +41,10 @@ class Daemon:
 
     def lane_is_full(self, orphanings: int) -> bool:
         """Whether it takes no more that were orphaned so often (see "Quarantine lane")."""
+        lanes = lanes_of(self.slots)
         if orphanings == 1:
-            return self.load.once >= max(1, self.slots // 10)
-        return self.load.again >= 1
+            return self.load.once >= lanes.once
+        return self.load.again >= lanes.again
 
 
 @dataclass(frozen=True, slots=True)
