@@ -64,5 +64,5 @@ def test_names_of_strangers_are_bounded(metrics: Metrics) -> None:
 def test_a_job_that_is_known_at_the_start_is_never_other(metrics: Metrics) -> None:
     of = {"queue": "high", "task": "job-299", "outcome": "quarantined"}
     assert value(metrics, "executions_settled_total", **of) == 0
-    metrics.know_schedule("job-299")
+    metrics.series.know_schedule("job-299")
     assert value(metrics, "scheduler_misses_total", task="job-299", reason="too_late") == 0

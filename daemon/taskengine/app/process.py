@@ -136,7 +136,7 @@ def measure(parts: Parts, logs: Logs | None = None) -> Metrics:
     )
     for handle in parts.registry:
         if handle.settings.schedule:
-            metrics.know_schedule(handle.name)
+            metrics.series.know_schedule(handle.name)
     metrics.subscribe()
     return metrics
 

@@ -27,6 +27,6 @@ def watch_loops(
 
     for service in services:
         if isinstance(service, Periodic):
-            metrics.know_loop(service.name)
+            metrics.series.know_loop(service.name)
     look()
     metrics.on_scrape.append(look)
