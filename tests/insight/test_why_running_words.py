@@ -134,7 +134,7 @@ CASES: list[Case] = [
         "failed.unverified",
         FAILED,
         told_by(attempt("failed", "unverified", "no answer")),
-        "was quarantined at 10:02:43Z, for a person to find out whether it was done: verify",
+        "was quarantined at 10:02:43Z, for a person to find out whether it was done: its verify",
     ),
     (
         "failed.unanswered",
@@ -171,7 +171,7 @@ CASES: list[Case] = [
             attempt("cancelled", "asked to abort", fence=2),
         ),
         (
-            "was cancelled while it ran at 10:02:43Z, as cli:anna@x asked at 10:02:40Z: wrong"
+            "was cancelled at 10:02:43Z while it ran, as cli:anna@x asked at 10:02:40Z: wrong"
             " period."
         ),
     ),

@@ -44,9 +44,10 @@ def _failed(facts: Facts) -> Verdict:
 def _reason(facts: Facts, last: Attempt) -> tuple[str, str]:
     row, at = facts.row, _when(facts)
     if last.reason == "unverified":
+        unable = "its verify could not tell"
         return (
             "failed.unverified",
-            f"was quarantined{at}, for a person to find out whether it was done: verify could not tell",
+            f"was quarantined{at}, for a person to find out whether it was done: {unable}",
         )
     if last.reason == "unanswered":
         often = times(row.interruptions)
