@@ -25,14 +25,7 @@ OURS = Path(__file__).parents[2]
 SANDBOX = OURS / "tests/support/systemd-sandbox"
 LEFT_OUT = (".git", ".venv", ".taskengine", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info")
 DSN = "postgresql://taskengine@/taskengine?host=/run/stores"
-JOBS = """
-import asyncio
-from taskengine import JobContext, job
-
-@job("slow", queue="high", timeout=60)
-async def slow(ctx: JobContext, seconds: float = 0) -> None:
-    await asyncio.sleep(seconds)
-"""
+_JOBS = Path(__file__).parent / "slow_jobs.py"
 _SECONDS = 300
 
 
@@ -104,7 +97,9 @@ class Host:
             assert config.count(old) == 1
             config = config.replace(old, new)
         self.writes("/etc/taskengine/config.toml", config)
-        self.writes("/opt/taskengine/jobs/slow_jobs.py", JOBS)
+        self.writes("/opt/taskengine/jobs/slow_jobs.py", _JOBS.read_text())
+        socket = f"[Socket]\nListenStream=\nListenStream=127.0.0.1:{self.web}\n"
+        self.writes("/run/systemd/system/taskengine-http.socket.d/port.conf", socket)
 
     def starts_stores(self) -> None:
         """Postgres with the role and the database `taskengine`; Valkey."""

@@ -151,6 +151,13 @@ class Reload:
         self._logs = logs
 
     def __call__(self) -> None:
+        self._daemon.notifier.reloading()
+        try:
+            self._reload()
+        finally:
+            self._daemon.notifier.ready()
+
+    def _reload(self) -> None:
         try:
             new = Config.load(self._path)
         except ConfigError as error:
