@@ -33,7 +33,7 @@ def host() -> Iterator[Host]:
 def running(host: Host) -> None:
     """Each test begins with a daemon that is well."""
     host.run("systemctl", "reset-failed", *UNITS)
-    host.say("systemctl", "start", *UNITS)
+    host.say("systemctl", "start", "taskengine")
 
 
 def journal(host: Host, *words: str) -> list[dict[str, object]]:
@@ -43,6 +43,18 @@ def journal(host: Host, *words: str) -> list[dict[str, object]]:
 
 def restarts(host: Host) -> int:
     return int(host.shows("taskengine", "NRestarts"))
+
+
+def freeze_postgres(host: Host) -> None:
+    """It takes connections and answers none."""
+    host.say("systemctl", "kill", "-s", "STOP", "test-postgres")
+
+
+def thaw_postgres(host: Host) -> None:
+    """Again, where one of its processes was just ending."""
+    host.becomes(
+        lambda: host.run("systemctl", "kill", "-s", "CONT", "test-postgres").returncode == 0
+    )
 
 
 @contextmanager
@@ -91,14 +103,14 @@ class Requests:
 
 def test_start_is_over_only_when_it_is_ready(host: Host) -> None:
     host.say("systemctl", "stop", *UNITS)
-    host.say("systemctl", "kill", "-s", "STOP", "test-postgres")
+    freeze_postgres(host)
     host.say("systemctl", "start", "--no-block", "taskengine.service")
     host.becomes(lambda: host.shows("taskengine", "ActiveState") == "activating")
     time.sleep(3)
     assert host.shows("taskengine", "ActiveState") == "activating"
-    host.say("systemctl", "kill", "-s", "CONT", "test-postgres")
+    thaw_postgres(host)
     host.becomes(lambda: host.shows("taskengine", "ActiveState") == "active")
-    host.becomes(lambda: "running" in host.shows("taskengine", "StatusText"))
+    host.becomes(lambda: "slots busy" in host.shows("taskengine", "StatusText"))
     ids = host.dispatch(3, 0)
     host.becomes(lambda: host.states(ids) == {("succeeded", 1)})
 
@@ -171,10 +183,10 @@ def test_postgres_away_is_waited_for(host: Host) -> None:
     before = restarts(host)
     ids = host.dispatch(3, 3.0)
     host.becomes(lambda: host.states(ids) == {("running", 1)})
-    host.say("systemctl", "kill", "-s", "STOP", "test-postgres")
+    freeze_postgres(host)
     time.sleep(45)
     assert host.shows("taskengine", "ActiveState") == "active"
-    host.say("systemctl", "kill", "-s", "CONT", "test-postgres")
+    thaw_postgres(host)
     host.becomes(lambda: host.states(ids) == {("succeeded", 1)})
     assert restarts(host) == before
 

@@ -62,6 +62,7 @@ def test_the_template_is_the_service_but_for_its_names() -> None:
         "RuntimeDirectory=taskengine": "RuntimeDirectory=taskengine/%i",
     }
     ours = [told.get(line, line).replace("/config.toml", "/%i.toml") for line in service]
+    ours = [line.replace(" taskengine-http.socket", "") for line in ours]
     assert template == ours
 
 
