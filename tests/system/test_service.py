@@ -47,14 +47,11 @@ def restarts(host: Host) -> int:
 
 def freeze_postgres(host: Host) -> None:
     """It takes connections and answers none."""
-    host.say("systemctl", "kill", "-s", "STOP", "test-postgres")
+    host.say("pkill", "-STOP", "-u", "stores", "postgres")
 
 
 def thaw_postgres(host: Host) -> None:
-    """Again, where one of its processes was just ending."""
-    host.becomes(
-        lambda: host.run("systemctl", "kill", "-s", "CONT", "test-postgres").returncode == 0
-    )
+    host.say("pkill", "-CONT", "-u", "stores", "postgres")
 
 
 @contextmanager
