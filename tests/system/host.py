@@ -7,7 +7,6 @@ test can look by itself; over the socket Postgres asks for the system's user (`p
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -19,14 +18,12 @@ from typing import Any
 
 from taskengine.embedded.binaries import installed
 from taskengine.embedded.processes import until
-from tests.embedded.test_users import need
+from tests.support.sandbox import Sandbox
 
 OURS = Path(__file__).parents[2]
-SANDBOX = OURS / "tests/support/systemd-sandbox"
 LEFT_OUT = (".git", ".venv", ".taskengine", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info")
 DSN = "postgresql://taskengine@/taskengine?host=/run/stores"
 _JOBS = Path(__file__).parent / "slow_jobs.py"
-_SECONDS = 300
 
 
 def free_port() -> int:
@@ -38,20 +35,15 @@ def free_port() -> int:
 class Host:
     """`folder` is seen on both sides; below /srv, since the sandbox has a /tmp of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
         self.folder = folder
+        self._sandbox = sandbox
         self.project = folder / "project"
         self.postgres, self.valkey, self.web = free_port(), free_port(), free_port()
 
     def run(self, *command: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
         """A command inside, as root; nothing of ours is inherited but the way to the packages."""
-        words = [str(SANDBOX), "exec", str(self.folder / "sandbox"), *map(str, command)]
-        env = os.environ | {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-        for name in [name for name in env if name.startswith(("TASKENGINE_", "PYTHON", "VIRTUAL"))]:
-            del env[name]
-        return subprocess.run(
-            words, env=env | environ, text=True, capture_output=True, check=False, timeout=_SECONDS
-        )
+        return self._sandbox.exec(*command, **environ)
 
     def say(self, *command: str | Path, **environ: str) -> str:
         """The same, where it has to succeed."""
@@ -147,22 +139,16 @@ class Host:
 @contextmanager
 def booted() -> Iterator[Host]:
     """Booted, with its stores and a copy of the project in `host.project`."""
-    need(os.geteuid() == 0, "root: sudo ./tests/run --all")
-    need(Path("/lib/systemd/systemd").exists(), "systemd: apt-get install -y systemd")
     folder = Path(tempfile.mkdtemp(prefix="taskengine-host-", dir="/srv"))
     folder.chmod(0o755)
-    host = Host(folder)
     try:
-        shutil.copytree(OURS, host.project, ignore=shutil.ignore_patterns(*LEFT_OUT))
-        subprocess.run([SANDBOX, "start", folder / "sandbox"], check=True)
-        try:
-            host.run(
-                "rm", "-f", "/usr/sbin/policy-rc.d"
-            )  # an image's "start nothing": not this host's
+        shutil.copytree(OURS, folder / "project", ignore=shutil.ignore_patterns(*LEFT_OUT))
+        with Sandbox(folder / "sandbox") as sandbox:
+            host = Host(folder, sandbox)
+            # An image's "start nothing" is not this host's.
+            host.run("rm", "-f", "/usr/sbin/policy-rc.d")
             host.starts_stores()
             host.configures()
             yield host
-        finally:
-            subprocess.run([SANDBOX, "stop", folder / "sandbox"], check=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,7 +2,8 @@
 
 Guarantees: no signal handler is touched; `sys.exit` in there is a failed service; the sockets are
 ours (bound here, or systemd's); ready means that it listens. Draining closes the listeners, leaves
-what is under way half a second to be answered, then ends the rest within `_GRACEFUL` seconds.
+what is under way half a second to be answered, then ends the rest within `_GRACEFUL` seconds; from
+its begin each answer says `connection: close`, so that nobody asks again on a connection that ends.
 
 h11 is chosen over httptools, which bounds neither a header's length nor their number.
 """
@@ -15,7 +16,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskengine.config import Web
 from taskengine.errors import ServiceFailed
@@ -53,7 +54,7 @@ class WebServer(Service):
     async def run(self, ready: Callable[[], None]) -> None:
         sockets = self._given or [await bind(self._settings.host, self._settings.port)]
         self.port = _port(sockets[0])
-        self._server = server = _Server(_config(self._app), ready)
+        self._server = server = _Server(self._app, ready)
         self._ended.clear()
         try:
             await server.serve(sockets)
@@ -83,10 +84,11 @@ class WebServer(Service):
 class _Server(uvicorn.Server):
     """Tells when it listens, and leaves signals to the supervisor."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: ASGIApp, listening: Callable[[], None]) -> None:
+        super().__init__(_config(_LastAnswers(app, lambda: self._leaving)))
         self.servers = []
         self._listening = listening
+        self._leaving = False
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -97,6 +99,7 @@ class _Server(uvicorn.Server):
         self._listening()
 
     def close_listeners(self) -> None:
+        self._leaving = True
         for server in self.servers:
             server.close()
 
@@ -105,6 +108,23 @@ class _Server(uvicorn.Server):
         self.close_listeners()
         for connection in list(self.server_state.connections):
             connection.shutdown()
+
+
+class _LastAnswers:
+    """The application; once `leaving`, its answers are the last ones of their connections."""
+
+    def __init__(self, app: ASGIApp, leaving: Callable[[], bool]) -> None:
+        self._app = app
+        self._leaving = leaving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def say(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._leaving():
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(scope, receive, say)
 
 
 async def bind(host: str, port: int) -> socket.socket:
