@@ -23,6 +23,8 @@ from tests.support.sandbox import Sandbox
 OURS = Path(__file__).parents[2]
 LEFT_OUT = (".git", ".venv", ".taskengine", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info")
 DSN = "postgresql://taskengine@/taskengine?host=/run/stores"
+REDIS = "unix:///run/stores/valkey.sock"
+_VALKEY_SOCKET = ("--unixsocket", "/run/stores/valkey.sock", "--unixsocketperm", "777")
 _JOBS = Path(__file__).parent / "slow_jobs.py"
 
 
@@ -107,7 +109,7 @@ class Host:
         self.say(
             *(*service, "--unit=test-postgres", postgres / "postgres"), "-D", data / "pg", *place
         )
-        listens = ("--port", str(self.valkey), "--bind", "127.0.0.1")
+        listens = ("--port", str(self.valkey), "--bind", "127.0.0.1", *_VALKEY_SOCKET)
         self.say(*service, "--unit=test-valkey", home / "valkey-server", "--dir", data, *listens)
         there = ("-h", "/run/stores", "-p", str(self.postgres))
         ready = (*as_stores, postgres / "pg_isready", *there)
@@ -152,3 +154,11 @@ def booted() -> Iterator[Host]:
             yield host
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def with_daemon() -> Iterator[Host]:
+    """With the daemon installed by `deploy/install.sh`, and not started."""
+    with booted() as host:
+        host.say(f"{host.project}/deploy/install.sh", "--no-start", **host.stores)
+        yield host

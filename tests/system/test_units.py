@@ -61,8 +61,6 @@ def test_the_template_is_the_service_but_for_its_names() -> None:
         "StateDirectory=taskengine": "StateDirectory=taskengine/%i",
         "RuntimeDirectory=taskengine": "RuntimeDirectory=taskengine-%i",
     }
-    at = service.index("Sockets=taskengine-http.socket")
-    del service[at - 1 : at + 1]  # a daemon of the template opens its port itself
     ours = [told.get(line, line).replace("/config.toml", "/%i.toml") for line in service]
     ours = [line.replace(" taskengine-http.socket", "") for line in ours]
     assert template == ours

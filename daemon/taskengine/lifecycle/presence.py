@@ -71,7 +71,7 @@ def proven_dead(workers: Iterable[Worker], own_id: int, boot: str) -> list[int]:
 
 def _is_free(path: Path) -> bool:
     try:
-        with path.open("r+") as file:
+        with path.open("r") as file:  # not for writing: to this service the folder may be read-only
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
