@@ -15,7 +15,7 @@ UNITS = ("taskengine-http.socket", "taskengine.service")
 SECOND = "taskengine@second.service"
 CONFIG = """
 [workers]
-queues = ["{queue}"]
+queues = ["default"]
 [web]
 port = 0
 [jobs]
@@ -32,17 +32,11 @@ chmod 755 /usr/sbin/sendmail
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    """Two daemons: one of every queue but `low`, one of that."""
+    """Two daemons: one of all queues, one of `default` alone."""
     with with_daemon() as host:
-        host.writes("/etc/taskengine/second.toml", CONFIG.format(queue="low"))
+        host.writes("/etc/taskengine/second.toml", CONFIG)
         host.say("systemctl", "start", SECOND, "taskengine")
         yield host
-
-
-def dispatch(host: Host, queue: str, seconds: float = 0) -> int:
-    payload = json.dumps({"seconds": seconds})
-    words = ("taskengine", "dispatch", "slow", "--queue", queue, "--payload", payload, "--json")
-    return int(json.loads(host.say(*words))["execution_id"])
 
 
 def pid(host: Host, unit: str) -> str:
@@ -63,11 +57,11 @@ def test_each_has_its_state_and_both_are_in_the_slice(host: Host) -> None:
     assert host.lists("/var/lib/taskengine/second") == {"locks"}
 
 
-def test_what_one_puts_back_the_other_takes(host: Host) -> None:
-    """Queue `low` is the second one's as well; the first is stopped, and its folders alone go."""
+def test_while_one_is_stopped_the_other_works_on(host: Host) -> None:
+    """The first one is stopped, and its folder alone goes with it."""
     before = pid(host, SECOND)
     host.say("systemctl", "stop", *UNITS)
-    number = dispatch(host, "low")
+    number = json.loads(host.say("taskengine", "dispatch", "hands", "--json"))["execution_id"]
     host.becomes(lambda: host.states([number]) == {("succeeded", 1)})
     assert host.executions()[number]["worker"].endswith(f"/{before}")
     assert not host.exists("/run/taskengine")
@@ -81,16 +75,16 @@ def test_one_that_is_killed_is_proven_dead_by_its_lock(host: Host) -> None:
     dropin = "/run/systemd/system/taskengine.service.d/late.conf"
     host.writes(dropin, "[Service]\nRestartSec=1h\n")
     config = "/etc/taskengine/second.toml"
-    host.writes(config, CONFIG.format(queue="low") + "[heartbeat]\nlease = 3600\n")
+    host.writes(config, CONFIG + "[heartbeat]\nlease = 3600\n")
     host.say("systemctl", "daemon-reload")
     host.say("systemctl", "stop", *UNITS)
     host.say("systemctl", "restart", SECOND)
     host.say("systemctl", "start", "taskengine")
-    number = dispatch(host, "high", 60)
-    host.becomes(lambda: host.states([number]) == {("running", 1)})
+    ids = host.dispatch(1, 50)
+    host.becomes(lambda: host.states(ids) == {("running", 1)})
     host.say("kill", "-KILL", pid(host, "taskengine"))
     host.becomes(lambda: "is dead" in host.say("journalctl", "-u", SECOND, "-o", "cat"))
-    host.becomes(lambda: host.states([number]) != {("running", 1)})
+    host.becomes(lambda: host.states(ids) == {("pending", 1)})
     host.say("rm", dropin)
     host.say("systemctl", "daemon-reload")
     host.say("systemctl", "stop", *UNITS)
