@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import time
@@ -37,14 +38,19 @@ def active(host: Host, unit: str) -> str:
 
 
 def ask(port: int, ended: threading.Event, answered: list[int], lost: list[str]) -> None:
-    """Over one connection for as long as the server keeps it; a client sees when it was closed."""
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        while not ended.is_set():
-            try:
-                answered.append(client.get("/healthz").status_code)
-            except httpx.HTTPError as error:
-                lost.append(repr(error))
-            time.sleep(0.02)
+    """Over one connection for as long as the server says that it keeps it; nothing is tried again."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while not ended.is_set():
+        try:
+            connection.request("GET", "/healthz")
+            answer = connection.getresponse()
+            answer.read()
+            answered.append(answer.status)
+        except (OSError, http.client.HTTPException) as error:
+            lost.append(repr(error))
+            connection.close()
+        time.sleep(0.02)
+    connection.close()
 
 
 def test_restarts_lose_no_request_on_connections_that_are_kept(host: Host) -> None:
