@@ -38,6 +38,7 @@ steps = st.one_of(
     _settle,
     _settle,
     st.tuples(st.just("settle_late"), _outcomes),
+    st.tuples(st.just("stray"), st.none()),
     st.tuples(st.just("later"), st.sampled_from([2, 20, 3600])),
     st.tuples(st.just("loop"), st.sampled_from(LOOPS)),
     st.tuples(st.just("operate"), st.sampled_from(OPERATORS)),

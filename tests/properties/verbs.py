@@ -27,7 +27,6 @@ STEPS = [
     "reserve",
     "claim",
     "claim and forget",
-    "claim astray",
     "acknowledge",
     "put away",
     "turn",
@@ -68,8 +67,6 @@ class Verbs(Stage):
             self._claim(daemon, plan, holds=step == "claim")
         elif step in ("acknowledge", "put away") and daemon.claimed:
             self._let_go(daemon, step, plan)
-        elif step == "claim astray":
-            self._claim_astray(daemon, list(self.rows.values())[i % len(self.rows)], plan)
         elif step == "reserve":
             daemon.reserved += self.act(daemon, daemon.reserve(most), nothing, plan) or []
         elif step == "turn directly":
@@ -90,13 +87,6 @@ class Verbs(Stage):
         daemon.claimed = (reserved, claims)
         assert all(self.model.holder[claim.id] == claim.token for claim in claims)
 
-    def _claim_astray(self, daemon: Daemon, row: Row, plan: Plan) -> None:
-        """A message of long ago, or a double of another one: any row, due or not."""
-        reserved = [Reservation(row.id, row.queue)]
-        work = daemon.crew.acquirer.claim(reserved, daemon.worker_id)
-        daemon.hold(self.act(daemon, work, self.claims(daemon), plan))
-        daemon.crew.acquirer.take_left()
-
     def _let_go(self, daemon: Daemon, step: str, plan: Plan) -> None:
         """Of what was reserved."""
         reserved, claims = daemon.claimed
@@ -105,6 +95,20 @@ class Verbs(Stage):
         else:
             daemon.claimed = ()
             self.act(daemon, daemon.crew.acquirer.put_away(reserved, claims), nothing, plan)
+
+    def stray(self, daemon: Daemon, i: int, _: None, plan: Plan) -> None:
+        """A message of long ago, or a double of another one: of any row, due or not; best of one
+        that is not to be claimed."""
+        rows = [row for row in self.rows.values() if self._waits(row)] or list(self.rows.values())
+        row = rows[i % len(rows)]
+        reserved = [Reservation(row.id, row.queue)]
+        work = daemon.crew.acquirer.claim(reserved, daemon.worker_id)
+        daemon.hold(self.act(daemon, work, self.claims(daemon), plan))
+        daemon.crew.acquirer.take_left()
+
+    def _waits(self, row: Row) -> bool:
+        """Pending, and nowhere in a queue: for its time, its key, or to be delivered."""
+        return row.state == State.PENDING and row.id not in self.found.waiting
 
     def settle(self, daemon: Daemon, i: int, number: int, plan: Plan) -> None:
         """What a daemon holds, or believes to hold."""
