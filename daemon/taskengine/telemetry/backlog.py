@@ -56,6 +56,13 @@ class Backlog:
             self._bytes = 0
             self.lock.notify_all()
 
+    def rests(self, seconds: float) -> bool:
+        """Whether nothing is being handed on, waiting at most so long for that."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+        return thread is None or not thread.is_alive()
+
     def _start(self) -> None:
         """A thread, where there is none (after a fork there is none either)."""
         if self._thread is not None and self._thread.is_alive():

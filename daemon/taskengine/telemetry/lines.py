@@ -1,17 +1,16 @@
 """Log entries as lines on a stream.
 
-Guarantees: a line that cannot be written is counted in `dropped` and otherwise forgotten; an entry
-that cannot be formatted still says that it was there.
+Guarantees: no entry waits for its reader; a line that cannot be written is counted in `dropped` and
+told once it is read on; an entry that cannot be formatted still says that it was there.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Callable
 from typing import TextIO
 
+from taskengine.telemetry.patient import PatientWriter
 from taskengine.telemetry.redact import clean_text
 
 
@@ -20,46 +19,65 @@ class LineHandler(logging.Handler):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
-        self.dropped = 0
-        self._write = _writer(stream)
+        self._stream = stream
+        self._writer = _writer(stream)
+        self._unwritten = 0
+        self._told = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many entries were lost."""
+        return self._unwritten + (self._writer.dropped if self._writer else 0)
 
     def emit(self, record: logging.LogRecord) -> None:
+        lost = self._lost()
+        lines = [*([self._line(_missing(record, lost))] if lost else ()), self._line(record)]
         try:
-            line = self.format(record)
+            self._write("".join(f"{line}\n" for line in lines))
+        except Exception:  # a closed pipe, no disk: the work matters more
+            self._unwritten += 1
+        else:
+            self._told += lost
+
+    def _line(self, record: logging.LogRecord) -> str:
+        try:
+            return self.format(record)
         except Exception as error:  # a message that does not fit its arguments, a broken repr
-            line = json.dumps(unformatted(record, error))
-        try:
-            self._write(line + "\n")
-        except Exception:  # a full pipe, a closed one, no disk: the work matters more
-            self.dropped += 1
+            return json.dumps(unformatted(record, error))
+
+    def _lost(self) -> int:
+        """How many entries are missing here, if the reader reads again and was not told."""
+        return 0 if self._writer and self._writer.waits else self.dropped - self._told
+
+    def flush(self) -> None:
+        """Let what waits be written, for a moment."""
+        if self._writer:
+            self._writer.flush()
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+        super().close()
+
+    def _write(self, line: str) -> None:
+        if self._writer:
+            self._writer.write(line.encode("utf-8", "backslashreplace"))
+        else:
+            self._stream.write(line)
+            self._stream.flush()
 
 
-def _writer(stream: TextIO) -> Callable[[str], None]:
+def _writer(stream: TextIO) -> PatientWriter | None:
+    """None: the stream is none of the system's."""
     try:
-        descriptor = stream.fileno()
+        return PatientWriter(stream.fileno())
     except (OSError, ValueError, AttributeError):
-        return lambda line: _write_text(stream, line)
-    return _DescriptorWriter(descriptor)
+        return None
 
 
-def _write_text(stream: TextIO, line: str) -> None:
-    stream.write(line)
-    stream.flush()
-
-
-class _DescriptorWriter:
-    """Unbuffered; a line torn by a full pipe is closed before the next one begins."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._torn = False
-
-    def __call__(self, line: str) -> None:
-        rest = memoryview((("\n" if self._torn else "") + line).encode("utf-8", "backslashreplace"))
-        while rest:
-            written = os.write(self._descriptor, rest)
-            rest = rest[written:]
-            self._torn = bool(rest)
+def _missing(record: logging.LogRecord, lost: int) -> logging.LogRecord:
+    text, place = "%d log lines are missing here: they could not be written", (record.pathname, 0)
+    return logging.LogRecord(record.name, logging.WARNING, *place, text, (lost,), None)
 
 
 def unformatted(record: logging.LogRecord, error: Exception) -> dict[str, str]:
