@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskengine.runtime.systemd import Notifier, listen_fds, watchdog_interval
+from taskengine.runtime.systemd import Notifier, listen_fds, runtime_directory, watchdog_interval
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -88,3 +88,12 @@ def test_sockets_come_with_their_names_and_are_not_inherited(
     environ = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3", "LISTEN_FDNAMES": "http:admin"}
     assert listen_fds(environ) == [("http", 3), ("admin", 4), ("unknown", 5)]
     assert kept == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("value", "folder"),
+    [("", None), ("/run/one", Path("/run/one")), ("/run/one:/run/two", Path("/run/one"))],
+)
+def test_the_runtime_directory_is_the_first_of_them(value: str, folder: Path | None) -> None:
+    assert runtime_directory({"RUNTIME_DIRECTORY": value}) == folder
+    assert runtime_directory({}) is None

@@ -108,6 +108,26 @@ async def test_drain_those_that_end_in_time_succeed(parts: Parts, bodies: Bodies
             assert (row["state"], row["attempt"], row["interruptions"]) == ("succeeded", 1, 0)
 
 
+async def test_drain_while_quiet_nothing_new_begins_and_what_runs_goes_on(
+    parts: Parts, bodies: Bodies
+) -> None:
+    async with daemon(parts, drain=20.0) as (hands, process):
+        await hands.know(a_job("work", bodies.until_let_go))
+        ids = await begin(hands, bodies, work=3)
+        hands.crew.quiet()
+        late = (await hands.dispatch("work")).execution_id
+        beat = hands.identity.last_beat
+        await until(lambda: hands.identity.last_beat != beat)  # polled several times by then
+        assert (bodies.begun, await hands.at(late)) == (3, "queue")
+        bodies.let_go.set()
+        await until(lambda: not len(hands.crew.inflight))
+        assert not process.supervisor.draining
+        await process.end()
+        rows = [await hands.row(each) for each in ids["work"]]
+        assert {(row["state"], row["attempt"]) for row in rows} == {("succeeded", 1)}
+        assert (await hands.row(late))["state"] == "pending"
+
+
 async def test_drain_the_others_go_by_on_interrupt_with_their_attempt_unchanged(
     parts: Parts, bodies: Bodies
 ) -> None:

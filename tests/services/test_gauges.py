@@ -94,7 +94,7 @@ async def test_the_status_line_counts_what_runs_and_what_is_left(hands: Hands) -
     line = StatusLine(hands.parts, crew, Notifier(None))
     assert line.words() == "0 of 20 slots busy"
     crew.identity.draining = True
-    assert line.words() == "draining: 0 left"
+    assert line.words() == "drained: nothing runs"
 
 
 def _divergence(metrics: Metrics) -> dict[str, str]:

@@ -122,12 +122,27 @@ def test_reload_takes_in_what_may_change_and_says_what_needs_a_restart(host: Hos
 
 def test_reload_of_a_bad_file_changes_nothing_and_says_why(host: Host) -> None:
     with configured(host, 'level = "info"', 'level = "loud"'):
-        host.run("systemctl", "reload", "taskengine")
+        assert host.run("systemctl", "reload", "taskengine").returncode == 1
         host.becomes(
             lambda: "level" in host.say("journalctl", "-u", "taskengine", "-p", "err", "-n", "20")
         )
     assert host.shows("taskengine", "ActiveState") == "active"
+    assert host.shows("taskengine", "ReloadResult") == "exit-code"
     assert restarts(host) == 0
+    host.say("systemctl", "reload", "taskengine")
+
+
+def test_drained_first_a_restart_interrupts_nothing_however_long_it_takes(host: Host) -> None:
+    ids = host.dispatch(3, 5.0)
+    host.becomes(lambda: host.states(ids) == {("running", 1)})
+    host.say("taskengine", "ctl", "drain", "--wait")
+    late = host.dispatch(1, 0)
+    assert host.states(ids) == {("succeeded", 1)}
+    host.becomes(lambda: "drained" in host.shows("taskengine", "StatusText"))
+    assert httpx.get(f"http://127.0.0.1:{host.web}/readyz").json()["problems"] == ["draining"]
+    assert host.states(late) == {("pending", 1)}
+    host.say("systemctl", "restart", "taskengine")
+    host.becomes(lambda: host.states(late) == {("succeeded", 1)})
 
 
 def test_restarts_under_load_lose_no_request_and_use_no_attempt(host: Host) -> None:
@@ -178,7 +193,7 @@ def test_a_blocked_loop_ends_by_the_watchdog_with_a_traceback(host: Host) -> Non
 def test_postgres_away_is_waited_for(host: Host) -> None:
     """The issue's two minutes are tried by hand; what ends a daemon too soon does so in one."""
     before = restarts(host)
-    ids = host.dispatch(3, 3.0)
+    ids = host.dispatch(3, 15.0)
     host.becomes(lambda: host.states(ids) == {("running", 1)})
     freeze_postgres(host)
     time.sleep(45)

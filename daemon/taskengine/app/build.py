@@ -24,7 +24,14 @@ from taskengine.lifecycle.store_databases import StoreDatabases
 from taskengine.runtime.clock import Clock
 from taskengine.runtime.service import Service
 from taskengine.runtime.supervisor import Limits, Supervisor, Tier
-from taskengine.runtime.systemd import Notifier, listen_fds, watchdog_interval
+from taskengine.runtime.systemd import (
+    CONTROL_SOCKET,
+    Notifier,
+    listen_fds,
+    runtime_directory,
+    watchdog_interval,
+)
+from taskengine.services.control import Control
 from taskengine.services.deliveries import Deliveries
 from taskengine.services.divergence import Divergence
 from taskengine.services.gauges import GaugeRefresher
@@ -53,13 +60,15 @@ Guest = Callable[[Parts], Service]
 class Daemon:
     """The services of a daemon and what the process around them needs.
 
-    `web` is None where `[web] enabled = false`.
+    `web` is None where `[web] enabled = false`, `control` without a runtime directory.
     """
 
     parts: Parts
     crew: Crew
     databases: StoreDatabases
     web: WebServer | None
+    control: Control | None
+    status_line: StatusLine
     tiers: list[Tier]
     notifier: Notifier
 
@@ -81,12 +90,15 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
     watch = Watch(parts.config.heartbeat.lease, parts.config.heartbeat.beat)
     tiers: list[Tier] = []
     web = _web(parts, crew, metrics, tiers)
-    daemon = Daemon(parts, crew, databases, web, tiers, notifier)
+    folder = runtime_directory()
+    control = None if folder is None else Control(folder / CONTROL_SOCKET)
+    status_line = StatusLine(parts, crew, notifier)
+    daemon = Daemon(parts, crew, databases, web, control, status_line, tiers, notifier)
     membership = Membership(parts, identity, token)
     heartbeat = Heartbeat(
         parts, crew, membership, watch, lambda: loops(daemon.services, parts.clock)
     )
-    answers = (heartbeat,) if daemon.web is None else (daemon.web, heartbeat)
+    answers = tuple(each for each in (web, heartbeat, control) if each is not None)
     tiers += [
         Tier("answers and leases hold to the very end", answers),
         Tier(
@@ -94,7 +106,7 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
             (
                 *_sweeps(parts, crew, watch, token),
                 GaugeRefresher(parts, crew, token, metrics.gauges),
-                StatusLine(parts, crew, notifier),
+                status_line,
                 LoopLag(parts.clock, metrics.gauges.event_loop_lag),
             ),
         ),

@@ -15,10 +15,12 @@ from pathlib import Path
 
 from taskengine import __version__
 from taskengine.app.build import Daemon, Guest, build
+from taskengine.app.controls import verbs
 from taskengine.app.leaving import run_to_end
+from taskengine.app.reload import Reload
 from taskengine.broker.cluster import check_cluster
 from taskengine.config import Config
-from taskengine.errors import Away, ConfigError, TaskEngineError
+from taskengine.errors import Away, TaskEngineError
 from taskengine.jobs.notify_failure import NotifyFailure
 from taskengine.lifecycle.definitions import sync
 from taskengine.lifecycle.parts import Parts, close_parts, open_parts
@@ -74,7 +76,10 @@ async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Gu
         return 0
     daemon = build(parts, measure(parts, logs), notifier, guest)
     supervisor = daemon.supervisor()
-    _heed_signals(supervisor, daemon, stop, Reload(daemon, config_path, logs))
+    reload = Reload(daemon, config_path, logs)
+    if daemon.control is not None:
+        daemon.control.verbs = verbs(daemon, supervisor, reload)
+    _heed_signals(supervisor, daemon, stop, reload)
     status = await _supervise(supervisor, stop)
     await daemon.databases.close()
     await close_parts(parts)
@@ -141,34 +146,6 @@ def measure(parts: Parts, logs: Logs | None = None) -> Metrics:
     return metrics
 
 
-class Reload:
-    """SIGHUP: validate everything, then swap what may change; a bad file changes nothing."""
-
-    def __init__(self, daemon: Daemon, path: Path | None, logs: Logs) -> None:
-        self._daemon = daemon
-        self._config = daemon.parts.config
-        self._path = path
-        self._logs = logs
-
-    def __call__(self) -> None:
-        self._daemon.notifier.reloading()
-        try:
-            self._reload()
-        finally:
-            self._daemon.notifier.ready()
-
-    def _reload(self) -> None:
-        try:
-            new = Config.load(self._path)
-        except ConfigError as error:
-            emit("config.refused", error=error)
-            return
-        changes, restart = self._config.reloadable_diff(new)
-        self._logs.set_level(new.logs.level)
-        self._daemon.crew.resize(new.workers.slots, new.workers.threads)
-        emit("config.reloaded", changes=changes, restart_needed=restart)
-
-
 def _heed_signals(
     supervisor: Supervisor, daemon: Daemon, stop: asyncio.Event, reload: Reload
 ) -> None:
@@ -178,7 +155,7 @@ def _heed_signals(
     def asked() -> None:
         if stop.is_set():
             supervisor.hurry()
-        daemon.crew.identity.draining = True
+        daemon.crew.quiet()
         stop.set()
 
     loop.add_signal_handler(signal.SIGTERM, asked)

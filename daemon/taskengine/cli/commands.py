@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "queues": Command("queues", "list|pause|resume", "Queues, and what they hold."),
     "stores": Command("stores", "list|add|close", "The stores that per-store jobs run for."),
     "webhooks": Command("webhooks", "list|reprocess", "Webhook events."),
+    "ctl": Command("ctl", "status|reload|drain", "Ask the daemon of this host itself."),
     "config": Command("config", "show", "The configuration, and where each value is from."),
     "version": Command("version", "", "The version."),
 }

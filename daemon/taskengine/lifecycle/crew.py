@@ -46,6 +46,11 @@ class Crew:
         taken = sum(flight.threaded and not flight.ended for flight in self.inflight)
         return max(0, min(self.threads.free, self.threads.count - self.threads.lost - taken))
 
+    def quiet(self) -> None:
+        """Take nothing more; what was reserved and has not begun goes back. What runs goes on."""
+        self.identity.draining = True
+        self.work.set()
+
     def resize(self, slots: int, threads: int) -> None:
         """So many slots and threads from now on; what runs is left to end."""
         self.slots = slots

@@ -10,7 +10,11 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+CONTROL_SOCKET = "control.sock"
+"""Its name in the runtime directory: see `services.control` and `taskengine ctl`."""
 
 _FIRST_FD = 3
 _Environ = MutableMapping[str, str]
@@ -71,6 +75,12 @@ class Notifier:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def runtime_directory(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder that lives as long as the unit (`RuntimeDirectory=`), the first where it has several."""
+    first = environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    return Path(first) if first else None
 
 
 def watchdog_interval(environ: _Environ = os.environ) -> float | None:

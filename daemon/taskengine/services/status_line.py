@@ -24,10 +24,10 @@ class StatusLine(Periodic):
         return False
 
     def words(self) -> str:
-        """`12 of 200 slots busy`; `draining: 3 left`."""
+        """`12 of 200 slots busy`; `draining: 3 left`; `drained: nothing runs`."""
         left, busy = len(self._crew.inflight), self._crew.inflight.busy
         if self._crew.identity.draining:
-            return f"draining: {left} left"
+            return f"draining: {left} left" if left else "drained: nothing runs"
         away = "" if self._client.away_since is None else ", Redis is away"
         direct = ", direct mode" if self._crew.direct.on else ""
         return f"{busy} of {self._crew.slots} slots busy{away}{direct}"

@@ -32,7 +32,6 @@ class Worker(Service):
         self._crew = crew
         self._parts = crew.parts
         self._hurry = asyncio.Event()
-        self._draining = False
         self._fetching = asyncio.Lock()
         self.last_turn = crew.parts.clock.monotonic()
         self._fetcher = Fetcher(crew)
@@ -47,8 +46,7 @@ class Worker(Service):
 
     async def drain(self) -> None:
         """Stop fetching, let bodies end, then ask, then cancel; settle all of it."""
-        self._draining = self._crew.identity.draining = True
-        self._crew.work.set()
+        self._crew.quiet()
         async with self._fetching:  # what is being claimed is started or released first
             await self._fetcher.put_back()
         await self._until_empty(self._parts.config.workers.drain_timeout)
@@ -81,9 +79,15 @@ class Worker(Service):
             self.last_turn = self._parts.clock.monotonic()
             self._crew.work.clear()
             async with self._fetching:
-                fetched = not self._draining and await self._fetcher.turn()
+                fetched = await self._fetch_or_put_back()
             if not fetched:
                 await self._rest()
+
+    async def _fetch_or_put_back(self) -> bool:
+        if not self._crew.identity.draining:
+            return await self._fetcher.turn()
+        await self._fetcher.put_back()
+        return False
 
     async def _rest(self) -> None:
         """Until something may have changed. Postgres wakes nobody: where claims go straight to it

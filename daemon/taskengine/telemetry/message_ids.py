@@ -20,6 +20,7 @@ MESSAGE_IDS: Final[dict[str, str]] = {
     "broker.wrong_type": "23f08600aea644f68046027f634d1bbb",
     "config.refused": "d87d59b5935140b9971bf62ddf7225e5",
     "config.reloaded": "540e5e5113b648aeb4d409ff7bdb7122",
+    "control.unavailable": "6da3c812590a8b1b9352495f9d477da1",
     "delivery.diverged": "364715696a954581ae13d35b51628243",
     "delivery.rebuilt": "c6507fb32eaf41d0b8fdf1b826afb1f9",
     "delivery.repaired": "995d15610576417c9be2aed663c48064",
@@ -100,4 +101,5 @@ MESSAGE_IDS: Final[dict[str, str]] = {
     "worker.buried": "c5d7f73820b04593a3e48e0f82b0e7e9",
     "worker.declared_dead": "054c124f36444d358df8d3f40a09db5d",
     "worker.joined": "e63d6e113ca342039957b78888eb88ab",
+    "worker.quiet": "b9dbdcd2866c971998ce911bc3c97259",
 }

@@ -98,6 +98,11 @@ WORDING: dict[str, tuple[int, str]] = {
     "notices.sent": (DEBUG, "{count} notices of {task} sent"),
     "notice.failure": (ERROR, "notice: {task} failed for good: {error}"),
     # the process and its configuration
+    "control.unavailable": (
+        ERROR,
+        "no control socket at {path}, `taskengine ctl` is deaf: {error}",
+    ),
+    "worker.quiet": (INFO, "takes no new work until it is restarted: {count} left"),
     "config.refused": (ERROR, "the new configuration is refused, the old one stays: {error}"),
     "config.reloaded": (
         INFO,
