@@ -21,6 +21,7 @@ from taskengine.lifecycle.definitions import sync
 from taskengine.lifecycle.rebuild import remember
 from taskengine.store import migrate
 from tests.bench import workloads
+from tests.bench.starting import start
 from tests.bench.workloads import Bench
 
 _CONFIG = """
@@ -43,7 +44,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--slots", type=int, nargs="*", default=[200, 1000], help="one run each")
-    parser.add_argument("--only", choices=["dispatch", "drain", "latency"], help="a part of it")
+    parser.add_argument(
+        "--only", choices=["dispatch", "drain", "latency", "start"], help="a part of it"
+    )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="taskengine-bench-"))
     servers = EmbeddedServers(folder)
@@ -87,6 +90,9 @@ async def _run(bench: Bench, only: str | None) -> dict[str, float]:
             figures |= {f"drain{suffix}_{name}": value for name, value in found.items()}
     if only in (None, "latency"):
         figures |= await workloads.latency_and_idle(bench)
+    if only in (None, "start"):
+        await bench.clear()
+        figures |= await start(bench.config, bench.records.parent)
     return figures
 
 

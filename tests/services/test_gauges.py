@@ -18,7 +18,7 @@ from taskengine.services.gauges import GaugeRefresher
 from taskengine.services.status_line import StatusLine
 from taskengine.telemetry.events import subscribe
 from taskengine.telemetry.metrics import Metrics
-from tests.support.make import Hands, a_job
+from tests.support.make import SUCCEEDED, Hands, a_job
 
 
 def a_crew(parts: Parts) -> Crew:
@@ -61,7 +61,7 @@ async def test_with_redis_switched_off_all_of_them_are_of_postgres(hands: Hands)
         assert (value(leads, depth), value(follows, depth)) == ("1.0", "NaN")
     assert value(leads, "taskengine_redis_up") == "NaN"
     assert StatusLine(parts, a_crew(parts), Notifier(None)).words() == (
-        "0 of 20 slots busy, direct mode"
+        "0 of 20 slots busy; direct mode"
     )
 
 
@@ -95,6 +95,36 @@ async def test_the_status_line_counts_what_runs_and_what_is_left(hands: Hands) -
     assert line.words() == "0 of 20 slots busy"
     crew.identity.draining = True
     assert line.words() == "drained: nothing runs"
+
+
+async def test_the_status_line_says_how_long_and_how_many(hands: Hands) -> None:
+    line = StatusLine(hands.parts, hands.crew, Notifier(None))
+    await line.tick()
+    await hands.know(a_job("work"))
+    inflight = hands.crew.inflight
+    done, left = [hands.flight(await hands.running(key=key)) for key in ("done", "left")]
+    left.started_at -= 100
+    inflight.add(left)
+    inflight.add(done)
+    async with hands.settling():
+        inflight.free(done)
+        hands.crew.settler.put(done, SUCCEEDED)
+    assert line.words() == (
+        "1 of 20 slots busy, the longest for 1 min 40 s; 1 settled in the last minute"
+    )
+    hands.crew.quiet()
+    assert line.words().startswith("draining: 1 left, the longest for 1 min 40 s; ")
+
+
+async def test_the_status_line_says_what_does_not_answer(hands: Hands) -> None:
+    line = StatusLine(hands.parts, hands.crew, Notifier(None))
+    await hands.beat()
+    hands.parts.client.away_since = hands.parts.clock.monotonic()
+    assert line.words() == "0 of 20 slots busy; Redis is away"
+    assert hands.identity.last_beat is not None
+    hands.identity.last_beat -= 100
+    hands.parts.client.away_since = None
+    assert line.words() == "0 of 20 slots busy; no word from Postgres for 1 min 40 s"
 
 
 def _divergence(metrics: Metrics) -> dict[str, str]:

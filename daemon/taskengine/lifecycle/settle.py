@@ -55,6 +55,7 @@ class Settler:
         self._inflight = inflight
         self._scribe = scribe
         self._by = by
+        self.settled = 0  # since the start
         self._queue: deque[Ended] = deque()
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
@@ -108,6 +109,7 @@ class Settler:
         for ended in batch:
             if ended not in self._postponed:
                 self._inflight.settled(ended.flight)
+                self.settled += 1
         deliveries = [d for m in moved if (d := m.delivery) is not None]
         if keys := _keys(e for e in batch if e not in self._postponed):
             deliveries += await next_of(self._parts, keys)

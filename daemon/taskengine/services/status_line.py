@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+from taskengine.insight.words import span
 from taskengine.lifecycle.crew import Crew
 from taskengine.lifecycle.parts import Parts
 from taskengine.runtime.service import Periodic
 from taskengine.runtime.systemd import Notifier
 
+_INTERVAL, _MINUTE = 5.0, 60.0
+
 
 class StatusLine(Periodic):
-    """Says how much runs; while draining, how much is left."""
+    """Says what this daemon alone knows, without asking a store."""
 
     name = "status_line"
 
     def __init__(self, parts: Parts, crew: Crew, notifier: Notifier) -> None:
-        super().__init__(parts.clock, 5.0)
-        self._client = parts.client
+        super().__init__(parts.clock, _INTERVAL)
+        self._parts = parts
         self._crew = crew
         self._notifier = notifier
+        self._settled = deque[tuple[float, int]]()  # by and by: when, and how many until then
 
     async def tick(self) -> bool:
+        now, total = self.clock.monotonic(), self._crew.settler.settled
+        self._settled.append((now, total))
+        while now - self._settled[0][0] > _MINUTE:
+            self._settled.popleft()
         self._notifier.status(self.words())
         return False
 
     def words(self) -> str:
-        """`12 of 200 slots busy`; `draining: 3 left`; `drained: nothing runs`."""
-        left, busy = len(self._crew.inflight), self._crew.inflight.busy
-        if self._crew.identity.draining:
-            return f"draining: {left} left" if left else "drained: nothing runs"
-        away = "" if self._client.away_since is None else ", Redis is away"
-        direct = ", direct mode" if self._crew.direct.on else ""
-        return f"{busy} of {self._crew.slots} slots busy{away}{direct}"
+        """`12 of 200 slots busy, the longest for 3 min 5 s; 1,204 settled in the last minute`."""
+        crew = self._crew
+        left = len(crew.inflight)
+        if crew.identity.draining:
+            told = [f"draining: {left} left" if left else "drained: nothing runs"]
+        else:
+            told = [f"{crew.inflight.busy} of {crew.slots} slots busy"]
+        return ", ".join([*told, *self._longest()]) + self._of_last_minute() + self._missing()
+
+    def _longest(self) -> list[str]:
+        begun = [flight.started_at for flight in self._crew.inflight]
+        return [f"the longest for {span(self.clock.monotonic() - min(begun))}"] if begun else []
+
+    def _of_last_minute(self) -> str:
+        begun = self._settled[0][1] if self._settled else 0
+        count = self._crew.settler.settled - begun
+        return f"; {count:,} settled in the last minute" if count else ""
+
+    def _missing(self) -> str:
+        """Stores that do not answer."""
+        heartbeat, beaten = self._parts.config.heartbeat, self._crew.identity.last_beat
+        silent = 0.0 if beaten is None else self.clock.monotonic() - beaten
+        postgres = f"; no word from Postgres for {span(silent)}" if silent > heartbeat.lease else ""
+        redis = "" if self._parts.client.away_since is None else "; Redis is away"
+        return f"{postgres}{redis}{'; direct mode' if self._crew.direct.on else ''}"
