@@ -96,7 +96,8 @@ async def test_status_reload_drain(engine: TaskEngine, tmp_path: Path) -> None:
         assert (await ctl("drain", "--wait"))[0] == 0
         assert await state(engine, last) == ("succeeded", 1)
         found = await ctl.status()
-        assert (found["state"], found["status"]) == ("draining", "drained: nothing runs")
+        assert found["state"] == "draining"
+        assert found["status"].startswith("drained: nothing runs")
         assert await state(engine, late.execution_id) == ("pending", 1)
     assert not (tmp_path / "control.sock").exists()
 
