@@ -128,6 +128,25 @@ async def test_drain_while_quiet_nothing_new_begins_and_what_runs_goes_on(
         assert (await hands.row(late))["state"] == "pending"
 
 
+async def test_drain_what_is_being_claimed_is_no_rest(parts: Parts, bodies: Bodies) -> None:
+    """Whoever waits for the end of a drain must not stop the daemon between a claim and its begin."""
+    heartbeat = parts.config.heartbeat.model_copy(update={"lease": 60.0})
+    patient = replace(parts, config=parts.config.model_copy(update={"heartbeat": heartbeat}))
+    async with daemon(patient, drain=20.0) as (hands, process):
+        await hands.know(a_job("work", bodies.until_let_go))
+        async with parts.store.transaction() as c:
+            await c.execute("lock table task_queues in access exclusive mode")
+            await hands.dispatch("work")
+            await until(lambda: hands.crew.acquirer.claiming)
+            hands.crew.quiet()
+            assert (len(hands.crew.inflight), hands.crew.idle) == (0, False)
+        await until(lambda: bodies.begun)
+        assert not hands.crew.idle
+        bodies.let_go.set()
+        await until(lambda: hands.crew.idle)
+        await process.end()
+
+
 async def test_drain_the_others_go_by_on_interrupt_with_their_attempt_unchanged(
     parts: Parts, bodies: Bodies
 ) -> None:

@@ -48,6 +48,17 @@ async def test_three_restarts_inside_one_minute_fire_it_once(world: World) -> No
     assert len(await world.keys()) == 1
 
 
+async def test_while_its_daemon_drains_it_fires_nothing_and_another_does(world: World) -> None:
+    await world.add(scheduled("totals"))
+    drained = world.scheduler()
+    world.identity.draining = True
+    await world.turn(at(12, 1), drained)
+    assert await world.keys() == []
+    world.identity.draining = False
+    await world.turn(at(12, 1))
+    assert await world.keys() == ["totals:2026-11-02T12:01:00Z"]
+
+
 async def test_two_schedulers_at_once_make_one_execution_per_slot(world: World) -> None:
     await world.add(*(scheduled(f"job-{n}") for n in range(5)))
     both = [world.scheduler(), world.scheduler()]

@@ -107,7 +107,7 @@ async def test_with_a_seconds_schedule_the_next_turn_begins_with_the_next_second
 async def test_without_a_made_up_time_the_databases_clock_counts(world: World) -> None:
     await world.add(scheduled("fast", "* * * * * *", schedule_seconds=True))
     await world.sql("update task_job_definitions set fired_until = now() - interval '7 s'")
-    await service.Scheduler(world.parts).tick()
+    await service.Scheduler(world.parts, world.identity).tick()
     assert 6 <= len(await world.keys()) <= 8
 
 

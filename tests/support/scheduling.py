@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.parts import Parts
 from taskengine.model.function_job import FunctionJob, job
 from taskengine.services.scheduler import Scheduler
@@ -40,6 +41,7 @@ class World:
         self.clock = FakeClock(now)
         self.parts = replace(parts, clock=self.clock)
         self.now = now
+        self.identity = Identity("this one")
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.close: Callable[[], None] = subscribe(
             lambda name, fields: self.events.append((name, dict(fields)))
@@ -63,7 +65,7 @@ class World:
                 await stores.add(c, type_num, type_num, zone, None)
 
     def scheduler(self, parts: Parts | None = None) -> Scheduler:
-        return Scheduler(parts or self.parts, now=lambda: self.now)
+        return Scheduler(parts or self.parts, self.identity, now=lambda: self.now)
 
     async def turn(self, moment: datetime, scheduler: Scheduler | None = None) -> bool:
         """One tick at this moment."""

@@ -119,7 +119,7 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
     else:
         tiers.append(Tier("works", (Worker(crew),)))
     if parts.config.scheduler.enabled:
-        tiers.append(Tier("asks for new work, so it stops first", (Scheduler(parts),)))
+        tiers.append(Tier("asks for new work, so it stops first", (Scheduler(parts, identity),)))
     if guest is not None:
         tiers.append(Tier("belongs to who runs the daemon", (guest(parts),)))
     watch_loops(metrics, daemon.services, parts, identity)

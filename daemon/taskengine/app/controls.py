@@ -28,7 +28,7 @@ def _drain(daemon: Daemon) -> dict[str, Any]:
     if not crew.identity.draining:
         emit("worker.quiet", count=len(crew.inflight))
         crew.quiet()
-    return {"ok": True, "left": len(crew.inflight)}
+    return {"ok": True, "left": len(crew.inflight), "idle": crew.idle}
 
 
 def _status(daemon: Daemon, supervisor: Supervisor) -> dict[str, Any]:
@@ -46,6 +46,7 @@ def _status(daemon: Daemon, supervisor: Supervisor) -> dict[str, Any]:
         "slots": crew.slots,
         "busy": crew.inflight.busy,
         "left": len(crew.inflight),
+        "idle": crew.idle,
         "direct": crew.direct.on,
         "loops": {name: each for name, each in told.items() if each},
         "running": [_shown(flight, now) for flight in crew.inflight],

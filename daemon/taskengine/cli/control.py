@@ -83,16 +83,26 @@ def show_reload(answer: dict[str, Any], *, as_json: bool) -> None:
         out.note(f"needs a restart: {', '.join(answer['restart_needed'])}")
 
 
-def drain(path: Path, timeout: float | None) -> None:
-    """Ask for it, and wait until nothing is left, at most `timeout` seconds (None: for ever)."""
-    left, began = ask(path, "drain")["left"], time.monotonic()
+def drain(path: Path) -> None:
+    """Ask for it."""
+    left = ask(path, "drain")["left"]
     out.note(f"takes no new work until it is restarted; {plural(left, 'execution')} left")
-    if timeout == 0.0:
-        return
-    while left and (timeout is None or time.monotonic() - began < timeout):
+
+
+def wait(path: Path, timeout: float | None) -> None:
+    """Until nothing runs there, at most `timeout` seconds (None: for ever)."""
+    began = time.monotonic()
+    while not (found := _drained(path))["idle"]:
+        if timeout is not None and time.monotonic() - began >= timeout:
+            out.note(f"{plural(found['left'], 'execution')} left after {timeout:g} s")
+            raise typer.Exit(TEMPFAIL)
         time.sleep(_POLL)
-        left = ask(path, "status")["left"]
-    if left:
-        out.note(f"{plural(left, 'execution')} left after {timeout:g} s")
-        raise typer.Exit(TEMPFAIL)
     out.note("drained: nothing runs")
+
+
+def _drained(path: Path) -> dict[str, Any]:
+    """How it stands; `Refused` where another daemon has taken its place, which does take work."""
+    found = ask(path, "status")
+    if found["state"] not in ("draining", "stopping"):
+        raise Refused(f"the daemon at {path} was restarted meanwhile: it takes new work")
+    return found

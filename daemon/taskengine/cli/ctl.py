@@ -27,7 +27,9 @@ _Instance = Annotated[
 _Wait = Annotated[bool, typer.Option("--wait", help="Return when nothing runs there any more.")]
 _Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", min=0, help="Wait for so many seconds, then exit with 75."),
+    typer.Option(
+        "--timeout", min=0, help="Wait so many seconds at most; exit status 75: some run."
+    ),
 ]
 
 
@@ -60,4 +62,7 @@ def drain(
     """
     from taskengine.cli import control
 
-    control.drain(control.place(socket, instance), timeout if wait else 0.0)
+    path = control.place(socket, instance)
+    control.drain(path)
+    if wait or timeout is not None:
+        control.wait(path, timeout)

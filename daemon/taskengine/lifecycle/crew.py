@@ -34,6 +34,7 @@ class Crew:
         self.acquirer = Acquirer(parts, identity, self._lanes)
         self.direct = DirectMode(parts, self.acquirer)
         self.work = asyncio.Event()  # there may be work, or a free slot
+        self.fetching = asyncio.Lock()  # held while claims are made and begun
         self.pilot = Pilot(parts.clock, self.inflight, self.settler, self.threads, self.work.set)
         self.slots = parts.config.workers.slots
 
@@ -45,6 +46,11 @@ class Crew:
         """Threads that no flight has, or is about to take."""
         taken = sum(flight.threaded and not flight.ended for flight in self.inflight)
         return max(0, min(self.threads.free, self.threads.count - self.threads.lost - taken))
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs, and nothing is being claimed that might."""
+        return not len(self.inflight) and not self.fetching.locked()
 
     def quiet(self) -> None:
         """Take nothing more; what was reserved and has not begun goes back. What runs goes on."""

@@ -3,7 +3,7 @@
 Guarantees: time is the database's, whatever the clocks of the daemons say; every fire time of an
 enabled definition is fired once by one of the daemons that know its job, or is on record as missed;
 the Redis lock only spares work: what is still due after 5 s is fired with or without it; one broken
-definition, or one broken hook, never stops the others.
+definition, or one broken hook, never stops the others. While this daemon drains it fires nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from taskengine.broker.lock import Lock
 from taskengine.errors import BrokerUnavailable, StoreUnavailable
+from taskengine.lifecycle.beats import Identity
 from taskengine.lifecycle.definitions import judge
 from taskengine.lifecycle.fire import fire
 from taskengine.lifecycle.fire_keys import Hooks
@@ -49,9 +50,12 @@ class Scheduler(Periodic):
 
     name = "scheduler"
 
-    def __init__(self, parts: Parts, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self, parts: Parts, identity: Identity, now: Callable[[], datetime] | None = None
+    ) -> None:
         super().__init__(parts.clock, _MINUTE)
         self._parts = parts
+        self._identity = identity
         self._now = now
         self._hooks = Hooks()
         token = str(parts.draw_token())
@@ -65,6 +69,8 @@ class Scheduler(Periodic):
     async def tick(self) -> bool:
         """Fire what is due; whether a window was too large for one turn."""
         self._retry = None
+        if self._identity.draining:
+            return False
         async with self._parts.store.connection() as c:
             now = await self._database_now(c)
             found = await self._usable(c, now)

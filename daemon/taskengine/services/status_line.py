@@ -38,7 +38,7 @@ class StatusLine(Periodic):
         crew = self._crew
         left = len(crew.inflight)
         if crew.identity.draining:
-            told = [f"draining: {left} left" if left else "drained: nothing runs"]
+            told = ["drained: nothing runs" if crew.idle else f"draining: {left} left"]
         else:
             told = [f"{crew.inflight.busy} of {crew.slots} slots busy"]
         return ", ".join([*told, *self._longest()]) + self._of_last_minute() + self._missing()

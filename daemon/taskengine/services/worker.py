@@ -32,7 +32,6 @@ class Worker(Service):
         self._crew = crew
         self._parts = crew.parts
         self._hurry = asyncio.Event()
-        self._fetching = asyncio.Lock()
         self.last_turn = crew.parts.clock.monotonic()
         self._fetcher = Fetcher(crew)
 
@@ -47,7 +46,7 @@ class Worker(Service):
     async def drain(self) -> None:
         """Stop fetching, let bodies end, then ask, then cancel; settle all of it."""
         self._crew.quiet()
-        async with self._fetching:  # what is being claimed is started or released first
+        async with self._crew.fetching:  # what is being claimed is started or released first
             await self._fetcher.put_back()
         await self._until_empty(self._parts.config.workers.drain_timeout)
         for flight in self._crew.inflight.unfinished():
@@ -78,7 +77,7 @@ class Worker(Service):
         while True:
             self.last_turn = self._parts.clock.monotonic()
             self._crew.work.clear()
-            async with self._fetching:
+            async with self._crew.fetching:
                 fetched = await self._fetch_or_put_back()
             if not fetched:
                 await self._rest()
