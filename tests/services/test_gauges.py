@@ -121,10 +121,12 @@ async def test_the_status_line_says_what_does_not_answer(hands: Hands) -> None:
     await hands.beat()
     hands.parts.client.away_since = hands.parts.clock.monotonic()
     assert line.words() == "0 of 20 slots busy; Redis is away"
+    assert line.stores() == {"postgres": "up", "redis": "away"}
     assert hands.identity.last_beat is not None
     hands.identity.last_beat -= 100
     hands.parts.client.away_since = None
     assert line.words() == "0 of 20 slots busy; no word from Postgres for 1 min 40 s"
+    assert line.stores() == {"postgres": "away", "redis": "up"}
 
 
 def _divergence(metrics: Metrics) -> dict[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +118,9 @@ async def _begin(engine: TaskEngine, seconds: float) -> int:
 
 async def _check_status(ctl: Ctl, daemon: Daemon, execution_id: int) -> None:
     found = await ctl.status()
-    assert (found["state"], found["slots"], found["busy"], found["left"]) == ("running", 50, 1, 1)
+    assert (found["state"], found["slots"], found["busy"], found["left"]) == ("ready", 50, 1, 1)
     assert str(found["name"]).endswith(f"/{daemon.pid}")
+    assert (found["pid"], found["postgres"], found["redis"]) == (daemon.pid, "up", "up")
     (running,) = found["running"]
     assert (running["id"], running["task"], running["attempt"]) == (execution_id, "slow", 1)
     assert {"worker", "promoter", "scheduler"} <= set(found["loops"])
@@ -141,6 +144,52 @@ async def _check_reload(ctl: Ctl) -> None:
     assert (await ctl.status())["slots"] == 60
     ctl.config.write_text(good)
     assert (await ctl("reload"))[:2] == (0, "taken in: workers.slots = 50\n")
+
+
+async def test_before_it_is_ready_it_says_so_and_a_reload_says_nothing_to_systemd(
+    engine: TaskEngine, tmp_path: Path
+) -> None:
+    """READY is not for a reload to say: systemd would take the start for over."""
+    ctl = Ctl(tmp_path)
+    with listening(tmp_path / "notify") as said:
+        environ = {"RUNTIME_DIRECTORY": str(tmp_path), "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        daemon = Daemon(ctl.config, tmp_path / "daemon.log", environ)
+        try:
+            async with engine.parts.store.transaction() as c:
+                await c.execute("lock table task_workers in access exclusive mode")  # no joining
+                daemon.start()
+                await _check_starting(ctl)
+            await until(lambda: "READY=1" in said(), 60)
+            assert (await ctl.status())["state"] == "ready"
+            assert (await ctl("reload"))[0] == 0
+        finally:
+            daemon.stop()
+        words = [each.split("\n")[0] for each in said()]
+        told = [word for word in words if word.startswith(("READY", "RELOADING", "STOPPING"))]
+        assert told == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+
+
+async def _check_starting(ctl: Ctl) -> None:
+    await until((ctl.folder / "control.sock").exists, 60)
+    assert (await ctl.status())["state"] == "starting"
+    assert (await ctl("reload"))[0] == 0
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[Callable[[], list[str]]]:
+    """As systemd does; all that was said so far."""
+    said = list[str]()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+        end.bind(str(path))
+        end.setblocking(False)
+
+        def so_far() -> list[str]:
+            with suppress(BlockingIOError):
+                while True:
+                    said.append(end.recv(4096).decode())
+            return said
+
+        yield so_far
 
 
 async def test_where_no_daemon_listens(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from taskengine.lifecycle.definitions import sync
 from taskengine.lifecycle.rebuild import remember
 from taskengine.store import migrate
 from tests.support.daemon import Daemon
+from tests.support.until import until
 from tests.system.storm_jobs import once_stopped, storm
 
 pytestmark = pytest.mark.slow
@@ -54,6 +56,16 @@ async def test_sigterm_with_fifty_jobs_running(servers: Servers, tmp_path: Path)
         with Daemon(path, tmp_path / "daemon.log"):
             await _until(engine, "state = 'succeeded'", 50)
         assert await _count(engine, "result = '\"after the restart\"' and attempt = 1") == 25
+
+
+async def test_a_hangup_while_it_waits_for_postgres_does_not_end_it(tmp_path: Path) -> None:
+    path, log = tmp_path / "sigterm.toml", tmp_path / "daemon.log"
+    path.write_text(_CONFIG.format(dsn=f"postgresql:///x?host={tmp_path}", redis="redis://x"))
+    daemon = Daemon(path, log)
+    daemon.start()
+    await until(lambda: "waiting for Postgres" in log.read_text(), 60)
+    daemon.send(signal.SIGHUP)
+    assert await asyncio.to_thread(daemon.stop) == 0
 
 
 async def _check_stopped(engine: TaskEngine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime
 from typing import Any
 
 from taskengine import __version__
@@ -15,8 +17,9 @@ from taskengine.telemetry.events import emit
 
 def verbs(daemon: Daemon, supervisor: Supervisor, reload: Reload) -> Verbs:
     """By their names."""
+    since = daemon.parts.clock.now()
     return {
-        "status": lambda: _status(daemon, supervisor),
+        "status": lambda: _status(daemon, supervisor, since),
         "reload": reload,
         "drain": lambda: _drain(daemon),
     }
@@ -31,7 +34,7 @@ def _drain(daemon: Daemon) -> dict[str, Any]:
     return {"ok": True, "left": len(crew.inflight), "idle": crew.idle}
 
 
-def _status(daemon: Daemon, supervisor: Supervisor) -> dict[str, Any]:
+def _status(daemon: Daemon, supervisor: Supervisor, since: datetime) -> dict[str, Any]:
     """What this daemon alone knows, without asking a store. Ages and times are seconds."""
     parts, crew = daemon.parts, daemon.crew
     now = parts.clock.monotonic()
@@ -39,14 +42,17 @@ def _status(daemon: Daemon, supervisor: Supervisor) -> dict[str, Any]:
     return {
         "ok": True,
         "name": crew.identity.name,
+        "pid": os.getpid(),
         "worker_id": crew.identity.worker_id,
         "version": __version__,
+        "since": since.isoformat(),
         "state": _state(daemon, supervisor),
         "status": daemon.status_line.words(),
         "slots": crew.slots,
         "busy": crew.inflight.busy,
         "left": len(crew.inflight),
         "idle": crew.idle,
+        **daemon.status_line.stores(),
         "direct": crew.direct.on,
         "loops": {name: each for name, each in told.items() if each},
         "running": [_shown(flight, now) for flight in crew.inflight],
@@ -56,7 +62,9 @@ def _status(daemon: Daemon, supervisor: Supervisor) -> dict[str, Any]:
 def _state(daemon: Daemon, supervisor: Supervisor) -> str:
     if supervisor.draining:
         return "stopping"
-    return "draining" if daemon.crew.identity.draining else "running"
+    if daemon.crew.identity.draining:
+        return "draining"
+    return "ready" if supervisor.ready else "starting"
 
 
 def _shown(flight: Flight, now: float) -> dict[str, Any]:

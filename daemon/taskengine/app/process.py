@@ -69,6 +69,7 @@ async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Gu
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)  # until there is something to be drained
+    loop.add_signal_handler(signal.SIGHUP, _nothing_to_reload)
     await _until_migrated(parts, notifier, stop)
     if stop.is_set():
         await close_parts(parts)
@@ -76,7 +77,7 @@ async def _serve(config: Config, config_path: Path | None, logs: Logs, guest: Gu
         return 0
     daemon = build(parts, measure(parts, logs), notifier, guest)
     supervisor = daemon.supervisor()
-    reload = Reload(daemon, config_path, logs)
+    reload = Reload(daemon, supervisor, config_path, logs)
     if daemon.control is not None:
         daemon.control.verbs = verbs(daemon, supervisor, reload)
     _heed_signals(supervisor, daemon, stop, reload)
@@ -144,6 +145,10 @@ def measure(parts: Parts, logs: Logs | None = None) -> Metrics:
             metrics.series.know_schedule(handle.name)
     metrics.subscribe()
     return metrics
+
+
+def _nothing_to_reload() -> None:
+    """A SIGHUP before the services are built: it must not end the process."""
 
 
 def _heed_signals(

@@ -1,4 +1,7 @@
-"""A reload: validate everything, then swap what may change; a bad file changes nothing."""
+"""A reload: validate everything, then swap what may change; a bad file changes nothing.
+
+Guarantee: systemd hears of it only between READY and STOPPING, so that a reload never says either.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from taskengine.app.build import Daemon
 from taskengine.config import Config
 from taskengine.errors import ConfigError
+from taskengine.runtime.supervisor import Supervisor
 from taskengine.telemetry.events import emit
 from taskengine.telemetry.logs import Logs
 
@@ -15,14 +19,19 @@ from taskengine.telemetry.logs import Logs
 class Reload:
     """What SIGHUP and the control socket ask for; its answer is JSON-able."""
 
-    def __init__(self, daemon: Daemon, path: Path | None, logs: Logs) -> None:
+    def __init__(
+        self, daemon: Daemon, supervisor: Supervisor, path: Path | None, logs: Logs
+    ) -> None:
         self._daemon = daemon
+        self._supervisor = supervisor
         self._begun = self._now = daemon.parts.config
         self._path = path
         self._logs = logs
 
     def __call__(self) -> dict[str, Any]:
         """`changes` made and keys that need a restart (`restart_needed`); or the `error`."""
+        if not self._supervisor.ready:
+            return self._reload()
         self._daemon.notifier.reloading()
         try:
             return self._reload()

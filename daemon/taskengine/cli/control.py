@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import typer
 
 from taskengine.cli import out
 from taskengine.cli.failure import TEMPFAIL, NotFound, Refused
-from taskengine.cli.words import clean, plural, span
+from taskengine.cli.words import clean, instant, plural, span
 from taskengine.errors import ConfigError
 from taskengine.runtime.systemd import CONTROL_SOCKET, runtime_directory
 
@@ -65,7 +66,9 @@ def show(status: dict[str, Any], *, as_json: bool) -> None:
         return
     name, version = clean(status["name"]), clean(status["version"])
     state, words = clean(status["state"]), clean(status["status"])
-    out.put(f"{name} (worker {status['worker_id']}, {version}) · {state} · {words}")
+    since = datetime.fromisoformat(status["since"])
+    who = f"worker {status['worker_id']}, {version}, since {instant(since)}"
+    out.put(f"{name} ({who}) · {state} · {words}")
     if status["running"]:
         out.table(_RUNNING, sorted(status["running"], key=lambda each: -each["seconds"]))
 

@@ -78,6 +78,7 @@ class Supervisor:
         self._limits = limits or Limits()
         self._notifier = notifier or Notifier(None)
         self._started: list[tuple[Tier, list[_Child]]] = []
+        self._all_started = False
         self._ending = asyncio.Event()
         self._hurried = asyncio.Event()
         self._error: Exception | None = None
@@ -86,6 +87,11 @@ class Supervisor:
     def services(self) -> tuple[Service, ...]:
         """All services, in the order of their start."""
         return tuple(service for tier in self.tiers for service in tier.services)
+
+    @property
+    def ready(self) -> bool:
+        """All are started, and READY is said; none is to end."""
+        return self._all_started and not self.draining
 
     @property
     def draining(self) -> bool:
@@ -125,6 +131,7 @@ class Supervisor:
                 await child.ready.wait()
         if not self._ending.is_set():
             emit("process.ready", services=len(self.services))
+            self._all_started = True
             self._notifier.ready()
 
     async def _tend(self, child: _Child) -> None:

@@ -52,10 +52,24 @@ class StatusLine(Periodic):
         count = self._crew.settler.settled - begun
         return f"; {count:,} settled in the last minute" if count else ""
 
+    def stores(self) -> dict[str, str]:
+        """Whether each is `up` or `away`, as far as is known; Redis may be `off`."""
+        redis = "up" if self._parts.client.away_since is None else "away"
+        return {
+            "postgres": "away" if self._silent > self._parts.config.heartbeat.lease else "up",
+            "redis": redis if self._parts.config.redis.enabled else "off",
+        }
+
+    @property
+    def _silent(self) -> float:
+        """Seconds since the last beat that Postgres has answered."""
+        beaten = self._crew.identity.last_beat
+        return 0.0 if beaten is None else self.clock.monotonic() - beaten
+
     def _missing(self) -> str:
         """Stores that do not answer."""
-        heartbeat, beaten = self._parts.config.heartbeat, self._crew.identity.last_beat
-        silent = 0.0 if beaten is None else self.clock.monotonic() - beaten
-        postgres = f"; no word from Postgres for {span(silent)}" if silent > heartbeat.lease else ""
-        redis = "" if self._parts.client.away_since is None else "; Redis is away"
+        stores = self.stores()
+        silent = f"; no word from Postgres for {span(self._silent)}"
+        postgres = silent if stores["postgres"] == "away" else ""
+        redis = "; Redis is away" if stores["redis"] == "away" else ""
         return f"{postgres}{redis}{'; direct mode' if self._crew.direct.on else ''}"
