@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskengine.runtime.systemd import Notifier, listen_fds, runtime_directory, watchdog_interval
+from taskengine.runtime.systemd import Notifier, control_socket, listen_fds, watchdog_interval
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -91,9 +91,15 @@ def test_sockets_come_with_their_names_and_are_not_inherited(
 
 
 @pytest.mark.parametrize(
-    ("value", "folder"),
-    [("", None), ("/run/one", Path("/run/one")), ("/run/one:/run/two", Path("/run/one"))],
+    ("value", "path"),
+    [
+        ("", None),
+        ("/run/one", Path("/run/one/control.sock")),
+        ("/run/one:/run/two", Path("/run/one/control.sock")),
+    ],
 )
-def test_the_runtime_directory_is_the_first_of_them(value: str, folder: Path | None) -> None:
-    assert runtime_directory({"RUNTIME_DIRECTORY": value}) == folder
-    assert runtime_directory({}) is None
+def test_the_control_socket_is_in_the_first_runtime_directory(
+    value: str, path: Path | None
+) -> None:
+    assert control_socket({"RUNTIME_DIRECTORY": value}) == path
+    assert control_socket({}) is None

@@ -116,6 +116,14 @@ async def test_another_daemons_socket_is_left_alone(path: Path, told: Told) -> N
         assert await ask(path) == {"asked": "the first"}
 
 
+async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path, told: Told) -> None:
+    path = tmp_path / "somebodys"
+    path.write_text("precious")
+    async with listening(path):
+        assert [each["path"] for each in told.of("control.unavailable")] == [str(path)]
+    assert path.read_text() == "precious"
+
+
 async def test_without_a_place_it_is_told_and_the_daemon_goes_on(
     tmp_path: Path, told: Told
 ) -> None:

@@ -151,8 +151,10 @@ async def test_before_it_is_ready_it_says_so_and_a_reload_says_nothing_to_system
 ) -> None:
     """READY is not for a reload to say: systemd would take the start for over."""
     ctl = Ctl(tmp_path)
+    with ctl.config.open("a") as file:
+        file.write(f'control_socket = "{tmp_path}/control.sock"\n')
     with listening(tmp_path / "notify") as said:
-        environ = {"RUNTIME_DIRECTORY": str(tmp_path), "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        environ = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
         daemon = Daemon(ctl.config, tmp_path / "daemon.log", environ)
         try:
             async with engine.parts.store.transaction() as c:

@@ -24,13 +24,7 @@ from taskengine.lifecycle.store_databases import StoreDatabases
 from taskengine.runtime.clock import Clock
 from taskengine.runtime.service import Service
 from taskengine.runtime.supervisor import Limits, Supervisor, Tier
-from taskengine.runtime.systemd import (
-    CONTROL_SOCKET,
-    Notifier,
-    listen_fds,
-    runtime_directory,
-    watchdog_interval,
-)
+from taskengine.runtime.systemd import Notifier, control_socket, listen_fds, watchdog_interval
 from taskengine.services.control import Control
 from taskengine.services.deliveries import Deliveries
 from taskengine.services.divergence import Divergence
@@ -60,7 +54,7 @@ Guest = Callable[[Parts], Service]
 class Daemon:
     """The services of a daemon and what the process around them needs.
 
-    `web` is None where `[web] enabled = false`, `control` without a runtime directory.
+    `web` is None where `[web] enabled = false`, `control` where nothing says its place.
     """
 
     parts: Parts
@@ -90,8 +84,8 @@ def build(parts: Parts, metrics: Metrics, notifier: Notifier, guest: Guest | Non
     watch = Watch(parts.config.heartbeat.lease, parts.config.heartbeat.beat)
     tiers: list[Tier] = []
     web = _web(parts, crew, metrics, tiers)
-    folder = runtime_directory()
-    control = None if folder is None else Control(folder / CONTROL_SOCKET)
+    place = parts.config.workers.control_socket or control_socket()
+    control = None if place is None else Control(place)
     status_line = StatusLine(parts, crew, notifier)
     daemon = Daemon(parts, crew, databases, web, control, status_line, tiers, notifier)
     membership = Membership(parts, identity, token)

@@ -15,8 +15,11 @@ import typer
 from taskengine.cli import out
 from taskengine.cli.failure import TEMPFAIL, NotFound, Refused
 from taskengine.cli.words import clean, instant, plural, span
+from taskengine.config import find_config
+from taskengine.config.layers import merge
+from taskengine.config.root import layers_of
 from taskengine.errors import ConfigError
-from taskengine.runtime.systemd import CONTROL_SOCKET, runtime_directory
+from taskengine.runtime.systemd import control_socket
 
 _SECONDS = 30.0
 _POLL = 0.2
@@ -29,13 +32,22 @@ _RUNNING = [
 ]
 
 
-def place(given: Path | None, instance: str) -> Path:
+def place(given: Path | None, instance: str, config: Path | None) -> Path:
     """Where the socket of the daemon that is meant lies."""
     if given is not None:
         return given
     if instance:
-        return Path(f"/run/taskengine-{instance}") / CONTROL_SOCKET
-    return (runtime_directory() or Path("/run/taskengine")) / CONTROL_SOCKET
+        return Path(f"/run/taskengine-{instance}/control.sock")
+    return _configured(config) or control_socket() or Path("/run/taskengine/control.sock")
+
+
+def _configured(config: Path | None) -> Path | None:
+    """What the configuration says. It may be bad otherwise: that is for the daemon to judge."""
+    try:
+        values = merge(layers_of(find_config(Path.cwd(), config), os.environ))
+        return Path(values["workers"]["control_socket"])
+    except (ConfigError, KeyError, TypeError):
+        return None
 
 
 def ask(path: Path, verb: str) -> dict[str, Any]:

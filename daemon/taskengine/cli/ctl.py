@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from taskengine.cli.options import Json, new_app
+from taskengine.cli.options import Config, Json, new_app
 
 app = new_app(
     "One daemon of this host: how it stands, take in its configuration, take no new work."
@@ -18,7 +18,8 @@ _Socket = Annotated[
     typer.Option(
         "--socket",
         metavar="PATH",
-        help="Its control socket; else in $RUNTIME_DIRECTORY, else in /run/taskengine.",
+        help="Its control socket; else the configuration's, else in $RUNTIME_DIRECTORY, else in "
+        "/run/taskengine.",
     ),
 ]
 _Instance = Annotated[
@@ -34,27 +35,36 @@ _Timeout = Annotated[
 
 
 @app.command()
-def status(socket: _Socket = None, instance: _Instance = "", as_json: Json = False) -> None:
+def status(
+    socket: _Socket = None, instance: _Instance = "", config: Config = None, as_json: Json = False
+) -> None:
     """What this daemon does now: its state, its slots, what runs; --json: each loop's last turn, too."""
     from taskengine.cli import control
 
-    control.show(control.ask(control.place(socket, instance), "status"), as_json=as_json)
+    control.show(control.ask(control.place(socket, instance, config), "status"), as_json=as_json)
 
 
 @app.command()
-def reload(socket: _Socket = None, instance: _Instance = "", as_json: Json = False) -> None:
+def reload(
+    socket: _Socket = None, instance: _Instance = "", config: Config = None, as_json: Json = False
+) -> None:
     """Validate the whole configuration, then take in what may change; say what needs a restart.
 
     A bad one changes nothing: exit status 78.
     """
     from taskengine.cli import control
 
-    control.show_reload(control.ask(control.place(socket, instance), "reload"), as_json=as_json)
+    answer = control.ask(control.place(socket, instance, config), "reload")
+    control.show_reload(answer, as_json=as_json)
 
 
 @app.command()
 def drain(
-    wait: _Wait = False, timeout: _Timeout = None, socket: _Socket = None, instance: _Instance = ""
+    wait: _Wait = False,
+    timeout: _Timeout = None,
+    socket: _Socket = None,
+    instance: _Instance = "",
+    config: Config = None,
 ) -> None:
     """Take no new work; what runs goes on for as long as it needs, and the daemon stays.
 
@@ -62,7 +72,7 @@ def drain(
     """
     from taskengine.cli import control
 
-    path = control.place(socket, instance)
+    path = control.place(socket, instance, config)
     control.drain(path)
     if wait or timeout is not None:
         control.wait(path, timeout)

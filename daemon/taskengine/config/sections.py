@@ -76,6 +76,7 @@ class Workers(Section):
     direct_after: Seconds = Field(default=3.0, ge=0.0, le=3600.0)
     drain_timeout: Seconds = Field(default=60.0, ge=0.0, le=DAY)
     lock_dir: Path | None = None
+    control_socket: Path | None = None
 
     def lock_folder(self) -> Path:
         """Where the lock files lie: `lock_dir`, else systemd's state folder, else a folder of this

@@ -13,9 +13,6 @@ import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-CONTROL_SOCKET = "control.sock"
-"""Its name in the runtime directory: see `services.control` and `taskengine ctl`."""
-
 _FIRST_FD = 3
 _Environ = MutableMapping[str, str]
 
@@ -77,10 +74,11 @@ class Notifier:
             self._socket = None
 
 
-def runtime_directory(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder that lives as long as the unit (`RuntimeDirectory=`), the first where it has several."""
+def control_socket(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where `taskengine ctl` asks the daemon: in the folder that lives as long as the unit
+    (`RuntimeDirectory=`), the first where it has several."""
     first = environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
-    return Path(first) if first else None
+    return Path(first) / "control.sock" if first else None
 
 
 def watchdog_interval(environ: _Environ = os.environ) -> float | None:

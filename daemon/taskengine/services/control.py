@@ -1,8 +1,9 @@
 """The control socket: whoever may open it has this one daemon reload, drain, or say how it stands.
 
 One JSON object a line each way: `{"verb": "status"}`, and an answer with `ok`. Guarantees: the file
-is its owner's alone; a file that nobody listens on is replaced, another daemon's never is; who says
-nothing, too much or nonsense harms nobody; without the socket the daemon works as before.
+is its owner's alone; a socket that nobody listens on is replaced, another daemon's never is, nor is
+any other file; who says nothing, too much or nonsense harms nobody; without the socket the daemon
+works as before.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Control(Service):
             ready()
             await server.serve_forever()
         finally:
+            self._path.unlink(missing_ok=True)  # before another can take its place
             server.close()
-            self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request."""
@@ -80,7 +81,8 @@ def _bound(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if _listens(path):
         raise FileExistsError(f"another daemon listens on {path}")
-    path.unlink(missing_ok=True)
+    if path.is_socket():
+        path.unlink()
     bound = socket.socket(socket.AF_UNIX)
     try:
         bound.bind(str(path))
