@@ -57,6 +57,17 @@ def test_each_has_its_state_and_both_are_in_the_slice(host: Host) -> None:
     assert host.lists("/var/lib/taskengine/second") == {"locks"}
 
 
+def test_each_is_asked_by_its_own_socket_and_reloads_its_own_file(host: Host) -> None:
+    for options, unit in (((), "taskengine.service"), (("--instance", "second"), SECOND)):
+        told = json.loads(host.say("taskengine", "ctl", "status", "--json", *options))
+        assert str(told["pid"]) == pid(host, unit)
+    host.writes("/etc/taskengine/second.toml", CONFIG + "[logs]\nlevel = 'loud'\n")
+    assert host.run("systemctl", "reload", SECOND).returncode == 1
+    host.say("systemctl", "reload", "taskengine")
+    host.writes("/etc/taskengine/second.toml", CONFIG)
+    host.say("systemctl", "reload", SECOND)
+
+
 def test_while_one_is_stopped_the_other_works_on(host: Host) -> None:
     """The first one is stopped, and its folder alone goes with it."""
     before = pid(host, SECOND)

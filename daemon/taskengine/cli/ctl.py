@@ -68,7 +68,8 @@ def drain(
 ) -> None:
     """Take no new work; what runs goes on for as long as it needs, and the daemon stays.
 
-    Others take what waits. A restart undoes it, and interrupts nothing once nothing runs.
+    Others take what waits, and fire the schedules. A restart undoes it, and interrupts nothing
+    once nothing runs.
     """
     from taskengine.cli import control
 

@@ -200,7 +200,7 @@ class Gauges:
         self._direct = self._gauge("direct_mode", "Whether claims go straight to Postgres.")
 
     def _of_process(self) -> None:
-        self._draining = self._gauge("draining", "Whether this daemon is stopping.")
+        self._draining = self._gauge("draining", "Whether this daemon takes no new work.")
         self._log_drops = Counter(
             "taskengine_log_records_dropped", "Log lines lost.", registry=self._registry
         )
