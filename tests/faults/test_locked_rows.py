@@ -83,6 +83,27 @@ async def test_many_locked_running_rows_cost_a_few_statements_and_not_some_each(
     assert await _ended(hands, ids)
 
 
+async def test_one_that_is_to_be_tried_again_while_its_batch_is_still_written_stays_known(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the beat takes its row for a stray, and its body runs once more."""
+    monkeypatch.setattr("taskengine.lifecycle.settle._LOCKED_SECONDS", 0.0)
+    await hands.know(a_job())
+    ids = [(await hands.dispatch()).execution_id for _ in range(2)]
+    locked, other = ids
+    await hands.reserve()
+    flights = {claim.id: hands.fly(claim) for claim in await hands.claim(*ids)}
+    await until(lambda: all(flight.ended for flight in flights.values()))
+    async with hands.settling():
+        async with hands.parts.store.transaction() as c:
+            await c.execute("select from task_executions where id = $1 for update", locked)
+            await until(lambda: hands.crew.inflight.get(other) is None)
+            assert hands.crew.inflight.get(locked) is flights[locked]
+        await until(lambda: hands.crew.inflight.get(locked) is None)
+    assert await _ended(hands, ids)
+    assert hands.crew.settler.settled == 2
+
+
 @pytest.mark.parametrize("end", ["succeeds", "fails"])
 async def test_a_locked_running_row_does_not_hold_up_the_settlements_of_others(
     hands: Hands, end: str

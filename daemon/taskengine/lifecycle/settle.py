@@ -61,7 +61,7 @@ class Settler:
         self._idle = asyncio.Event()
         self._idle.set()
         self._locked = 0  # those that wait for somebody's lock
-        self._postponed: set[Ended] = set()
+        self._postponed: set[Ended] = set()  # of the batch that is being written
         self._backoff = Backoff(0.05, 2.0, parts.rng)
 
     def __len__(self) -> int:
@@ -106,12 +106,13 @@ class Settler:
         if others:
             together, alone = self._surely(self._settle), self._surely(self._settle_alone)
             moved = await halved(others, together, alone, self._unlocked)
-        for ended in batch:
-            if ended not in self._postponed:
-                self._inflight.settled(ended.flight)
-                self.settled += 1
+        postponed, self._postponed = self._postponed, set()
+        written = [ended for ended in batch if ended not in postponed]
+        for ended in written:
+            self._inflight.settled(ended.flight)
+            self.settled += 1
         deliveries = [d for m in moved if (d := m.delivery) is not None]
-        if keys := _keys(e for e in batch if e not in self._postponed):
+        if keys := _keys(written):
             deliveries += await next_of(self._parts, keys)
         if deliveries:
             await deliver(self._parts, deliveries)
@@ -171,7 +172,6 @@ class Settler:
         return []
 
     def _again(self, ended: Ended, locked: bool) -> None:
-        self._postponed.discard(ended)
         self._locked -= locked
         self._queue.append(ended)
         self._more.set()
