@@ -77,6 +77,8 @@ def main() -> int:
     path = Path(sys.argv[1])
     if boot := os.environ.get("CHAOS_BOOT"):
         presence._BOOT_ID = Path(boot)
+        if presence.boot_id() != Path(boot).read_text().strip():
+            raise RuntimeError("this daemon does not live on another machine, as it should say")
     process.SystemClock = WrongClock  # type: ignore[attr-defined]
     return serve(Config.load(path), path, Agent)
 

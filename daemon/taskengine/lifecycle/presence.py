@@ -19,13 +19,14 @@ from taskengine.store.workers import Worker
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def boot_id(file: Path = _BOOT_ID, environ: Mapping[str, str] = os.environ) -> str:
-    """This boot of this machine; empty where nobody says.
+def boot_id(file: Path | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """This boot of this machine, as the kernel's file says (default: the real one); empty where
+    nobody says.
 
     The unit says it as $BOOT_ID (%b), since its ProcSubset=pid hides the kernel's file.
     """
     try:
-        return file.read_text().strip()
+        return (file or _BOOT_ID).read_text().strip()
     except OSError:
         pass
     try:
