@@ -51,9 +51,12 @@ class PatientWriter:
     def write(self, line: bytes) -> None:
         """Now, or as soon as there is room. OSError where nobody can read it any more."""
         with self._backlog.lock:
-            sent = self._put(line) if self._outlet.quick and not self._backlog else 0
+            if self._backlog or not self._outlet.quick:
+                self._backlog.add(line)
+                return
+            sent = self._put(line)
             if sent < len(line):
-                self._sent = sent or self._sent
+                self._sent = sent  # nothing waits, so it is not the thread's now
                 self._backlog.add(line)
 
     def flush(self, seconds: float = 1.0) -> None:
